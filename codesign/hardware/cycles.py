@@ -6,6 +6,7 @@ Every constant is a number of registers in the generated hardware; rules K1 to K
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -106,10 +107,7 @@ def nest_times(plan: NestPlan, layouts: dict[str, Layout], *, memory: MemoryTimi
         memory: What answers the machine.
     """
     p, n_seq = plan.p, plan.n_seq
-    parts, spans = (
-        [],
-        np.zeros((4, 2, 2), np.int64),
-    )  # bursts of loads by tensor and half, then of stores; where they stand
+    parts, spans = [], np.zeros((4, 2, 2), np.int64)
     for t, port in enumerate((*PORTS, "O")):
         box, size = box_of(plan, port, layouts[port]), layouts[port].element_bytes
         for h in range(2):
@@ -125,15 +123,18 @@ def nest_times(plan: NestPlan, layouts: dict[str, Layout], *, memory: MemoryTimi
     windows = [len(plan.windows["A"]), len(plan.windows["B"]), lines]
     words = [math.prod(plan.tile(q, plan.loc(q), local=True)) // plan.groups[q] if q in p.local else 0 for q in PORTS]
     state = array_state(p, windows, plan.emissions)
-    found = _walk(
-        np.array([x.factor for x in plan.loops[:n_seq]], np.int64), plan.n_loads,
+    nest = _Nest(
+        np.array([x.factor for x in plan.loops[:n_seq]], np.int64),
+        plan.n_loads,
         np.array([plan.changes(q, plan.sp(q), 0, n_seq) for q in PORTS], np.bool_).reshape(3, n_seq),
         np.array([plan.changes(q, plan.loc(q), 0, n_seq) for q in PORTS], np.bool_).reshape(3, n_seq),
         np.array([any(plan.move("O", i)) for i in range(n_seq)], np.bool_),
-        np.array([len(plan.halves[q]) for q in PORTS], np.int64),
-        np.concatenate(parts), spans, engine.numbers, reader, read_ring, writer, write_ring, np.array(words, np.int64), np.array(windows, np.int64), math.prod(inner), feed_cycles(p, windows),
-        np.array([q in p.local for q in PORTS], np.bool_), p.column_cycles, *state, _beside(plan),
-    )  # fmt: skip
+    )
+    halves = np.array([len(plan.halves[q]) for q in PORTS], np.int64)
+    memories = _Memory(halves, np.concatenate(parts), spans, engine.numbers, reader, read_ring, writer, write_ring)
+    local = np.array([q in p.local for q in PORTS], np.bool_)
+    counts = (np.array(words, np.int64), np.array(windows, np.int64), math.prod(inner), feed_cycles(p, windows))
+    found = _walk(nest, memories, _Array(*counts, local, p.column_cycles, _beside(plan), *state))
     return NestTimes(*(int(v) for v in found))
 
 
@@ -253,6 +254,96 @@ def _array_launch(
     return now, max(end, quiet(state, ring, lines)) if signal else end
 
 
+class _Nest(NamedTuple):
+    """The loops of the sequencer. Shapes: ``n`` loops; ports A, B, O.
+
+    Attributes:
+        bounds: ``n``.
+        loads: How many of the outermost loops the loader runs through.
+        moves: ``3 x n`` whether a step of a loop moves the tile of a port.
+        local_moves: ``3 x n`` the same for local tiles.
+        sums: ``n`` whether a loop does not reduce.
+    """
+
+    bounds: IntArray
+    loads: int
+    moves: npt.NDArray[np.bool_]
+    local_moves: npt.NDArray[np.bool_]
+    sums: npt.NDArray[np.bool_]
+
+
+class _Memory(NamedTuple):
+    """Bursts of the tiles, and both DMA engines.
+
+    Attributes:
+        halves: ``3`` places of each port's tile.
+        bursts: Of all tiles, one after another.
+        spans: ``4 x 2 x 2`` where those of a tile begin and end: loads by port and half, then stores.
+        engine: Constants, as in `dma_cycles`.
+        reader: State of the engine that reads.
+        read_ring: Its bursts under way.
+        writer: State of the engine that writes.
+        write_ring: Its bursts under way.
+    """
+
+    halves: IntArray
+    bursts: IntArray
+    spans: IntArray
+    engine: IntArray
+    reader: IntArray
+    read_ring: IntArray
+    writer: IntArray
+    write_ring: IntArray
+
+
+class _Array(NamedTuple):
+    """What the commands of the array are made of, and how far it is.
+
+    Attributes:
+        words: ``3`` items of a fill or drain of each port.
+        windows: ``3`` reads of an item of A and of B, and lines of an item of O.
+        steps: Items of a run.
+        feed: Reads of each.
+        local: ``3`` which ports have local tiles.
+        hop: Cycles to the last column.
+        beside: Whether local memories fill beside the array; whether A and B have two local halves.
+        state: As in `array_cycles`.
+        ring: As in `array_cycles`.
+    """
+
+    words: IntArray
+    windows: IntArray
+    steps: int
+    feed: int
+    local: npt.NDArray[np.bool_]
+    hop: int
+    beside: IntArray
+    state: IntArray
+    ring: IntArray
+
+
+class _Progress(NamedTuple):
+    """How far loads and tiles are; the last four of each port's tiles are kept.
+
+    Attributes:
+        freed: ``3 x 4`` cycle in which the place of a tile was free again.
+        loaded: ``3 x 4`` cycle in which a tile had come.
+        taken: ``3`` tiles loaded.
+        used: ``3`` tiles that are over.
+        loops: Iterations of the loops of the loader.
+        moved: ``3`` whether the loader's last step moved the tile.
+        clock: The loader's cycle; the last one in which old sums arrived; how long the reader was at work.
+    """
+
+    freed: IntArray
+    loaded: IntArray
+    taken: IntArray
+    used: IntArray
+    loops: IntArray
+    moved: npt.NDArray[np.bool_]
+    clock: IntArray
+
+
 @njit
 def _advance(count: IntArray, bounds: IntArray, n: int) -> int:
     """Step a nest of `n` loops; the loop that advanced, -1 after the last iteration."""
@@ -274,148 +365,156 @@ def _begins(sums: npt.NDArray[np.bool_], count: IntArray, n: int) -> bool:
 
 
 @njit
-def _load_next(
-    bounds: IntArray, n_loads: int, moves: npt.NDArray[np.bool_], sums: npt.NDArray[np.bool_], halves: IntArray,
-    bursts: IntArray, spans: IntArray, engine: IntArray, reader: IntArray, read_ring: IntArray, freed: IntArray, loaded: IntArray, taken: IntArray, count: IntArray, moved: npt.NDArray[np.bool_], clock: IntArray,
-) -> None:  # fmt: skip
-    """One iteration of the loader (K2).
-
-    `clock` holds the cycle it is in, the last cycle in which old sums arrived, and how long the reader was at work.
-    """
-    begins = _begins(sums, count, n_loads)
+def _load_next(nest: _Nest, memory: _Memory, at_hand: _Progress) -> None:
+    """One iteration of the loader (K2)."""
+    begins = _begins(nest.sums, at_hand.loops, nest.loads)
+    clock, reader = at_hand.clock, memory.reader
     for t in range(3):
-        if moved[t]:
-            k = taken[t]
+        if at_hand.moved[t]:
+            k = at_hand.taken[t]
             at = clock[0]
-            if k >= halves[t]:
-                at = max(at, freed[t, (k - halves[t]) % 4] + 1)
-            fetches = t < 2 or not begins
-            if fetches:
+            if k >= memory.halves[t]:
+                at = max(at, at_hand.freed[t, (k - memory.halves[t]) % 4] + 1)
+            if t < 2 or not begins:
                 at = max(at, reader[READY])
-                before, half = max(reader[END], at), k % halves[t]
-                end = move(bursts[spans[t, half, 0] : spans[t, half, 1]], False, engine, at, reader, read_ring)
-                loaded[t, k % 4] = end
+                before, half = max(reader[END], at), k % memory.halves[t]
+                mine = memory.bursts[memory.spans[t, half, 0] : memory.spans[t, half, 1]]
+                end = move(mine, False, memory.engine, at, reader, memory.read_ring)
+                at_hand.loaded[t, k % 4] = end
                 clock[2] += end - before
                 if t == 2:
                     clock[1] = end + 1
             else:
                 at = max(at, clock[1])
-                loaded[t, k % 4] = at
-            taken[t] += 1
+                at_hand.loaded[t, k % 4] = at
+            at_hand.taken[t] += 1
             clock[0] = at
         clock[0] += 1
-    advanced = _advance(count, bounds, n_loads)
+    advanced = _advance(at_hand.loops, nest.bounds, nest.loads)
     clock[0] += 1
     for t in range(3):
-        moved[t] = advanced >= 0 and moves[t, advanced]
+        at_hand.moved[t] = advanced >= 0 and nest.moves[t, advanced]
 
 
 @njit
-def _walk(
-    bounds: IntArray, n_loads: int, moves: npt.NDArray[np.bool_], local_moves: npt.NDArray[np.bool_], sums: npt.NDArray[np.bool_],
-    halves: IntArray, bursts: IntArray, spans: IntArray, engine: IntArray, reader: IntArray, read_ring: IntArray,
-    writer: IntArray, write_ring: IntArray, words: IntArray, windows: IntArray, steps: int, feed: int,
-    local: npt.NDArray[np.bool_], hop: int, state: IntArray, ring: IntArray, beside: IntArray,
-) -> IntArray:  # fmt: skip
-    """Sequencer, loader, array and writer together; see the module. Returns the fields of `NestTimes`."""
-    spent = np.zeros(7, np.int64)
-    n, lines = bounds.shape[0], windows[2]
-    freed, loaded, taken, used = (
-        np.zeros((3, 4), np.int64),
-        np.zeros((3, 4), np.int64),
-        np.zeros(3, np.int64),
-        np.zeros(3, np.int64),
+def _next_loop(nest: _Nest, count: IntArray) -> int:
+    """The loop that steps after this iteration, -1 after the last."""
+    for i in range(nest.bounds.shape[0] - 1, -1, -1):
+        if count[i] + 1 < nest.bounds[i]:
+            return i
+    return -1
+
+
+@njit
+def _tiles_come(
+    nest: _Nest, memory: _Memory, array: _Array, at_hand: _Progress, moved: npt.NDArray[np.bool_], now: int, spent: IntArray
+) -> int:  # fmt: skip
+    """The cycle in which all tiles of an iteration are there."""
+    for t in range(3):
+        if moved[t]:
+            while at_hand.taken[t] <= at_hand.used[t]:
+                _load_next(nest, memory, at_hand)
+            there = at_hand.loaded[t, at_hand.used[t] % 4] + 1
+            spent[4] += max(0, there - max(now, array.state[IDLE]))
+            now = max(now, there)
+    return now
+
+
+@njit
+def _commands(
+    array: _Array, begins: bool, leaves: bool, refill: npt.NDArray[np.bool_], now: int, filled: int, spent: IntArray
+) -> tuple[int, int]:
+    """Fills, preload, run and drain of an iteration; the cycle after them, and the one in which fills beside the array are over (K6)."""
+    words, windows, local, state, ring, lines = (
+        array.words,
+        array.windows,
+        array.local,
+        array.state,
+        array.ring,
+        array.windows[2],
     )
-    count, load_count, clock = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(3, np.int64)
-    moved, refill, load_moved = np.ones(3, np.bool_), np.ones(3, np.bool_), np.ones(3, np.bool_)
+    for kind in range(5):
+        if kind < 3 and not (local[kind] and refill[kind]):
+            continue
+        if (kind == 2 and begins) or (kind == 4 and not (local[2] and leaves)):
+            continue
+        if kind < 2 and array.beside[0]:
+            now = max(now, filled)
+            if not array.beside[1 + kind]:
+                now = max(now, state[IDLE])
+            filled = now + 1 + words[kind] * windows[kind]
+            now += 1
+            continue
+        now = max(now, state[IDLE] - state[APART])  # it takes one in the last cycle of another
+        if kind < 4:
+            now = max(now, filled)
+        if kind < 3 and local[2]:
+            now = max(now, state[WENT] + 2)
+        if kind == 2:
+            now = max(now, quiet(state, ring, lines))
+        if kind < 3:
+            command(ring, state, now, words[kind], windows[kind], False, False, lines, array.hop)
+        elif kind == 3:
+            command(ring, state, now, array.steps, array.feed, True, not local[2], lines, array.hop)
+        else:
+            command(ring, state, now, words[2], 0, True, True, lines, array.hop)
+        spent[3] += state[IDLE] - now
+        now += 1
+    return now, filled
+
+
+@njit
+def _store(
+    memory: _Memory, array: _Array, at_hand: _Progress, now: int, waiting_until: int, spent: IntArray
+) -> tuple[int, int]:
+    """Hand a tile of results to the writer; the cycle of the sequencer, and the one in which the writer takes it."""
+    writer, state = memory.writer, array.state
+    written = quiet(state, array.ring, array.windows[2])
+    left = max(now if state[APART] else max(now, written), waiting_until + 1)
+    spent[5] += left - now
+    taken = max(max(left + 1, writer[READY]), written)
+    before, half = max(writer[END], taken), at_hand.used[2] % memory.halves[2]
+    mine = memory.bursts[memory.spans[3, half, 0] : memory.spans[3, half, 1]]
+    stored = move(mine, True, memory.engine, taken, writer, memory.write_ring)
+    spent[2] += stored - before
+    at_hand.freed[2, at_hand.used[2] % 4] = stored
+    return left, taken
+
+
+@njit
+def _walk(nest: _Nest, memory: _Memory, array: _Array) -> IntArray:
+    """Sequencer, loader, array and writer together; see the module. Returns the fields of `NestTimes`."""
+    spent, n = np.zeros(7, np.int64), nest.bounds.shape[0]
+    at_hand = _Progress(
+        np.zeros((3, 4), np.int64), np.zeros((3, 4), np.int64), np.zeros(3, np.int64), np.zeros(3, np.int64),
+        np.zeros(n, np.int64), np.ones(3, np.bool_), np.zeros(3, np.int64),
+    )  # fmt: skip
+    count, moved, refill = np.zeros(n, np.int64), np.ones(3, np.bool_), np.ones(3, np.bool_)
+    state = array.state
     waiting_until, now, stored, filled = -1, 0, 0, 0
     while True:
-        begins = _begins(sums, count, n)
-        for t in range(3):
-            if moved[t]:
-                while taken[t] <= used[t]:
-                    _load_next(
-                        bounds,
-                        n_loads,
-                        moves,
-                        sums,
-                        halves,
-                        bursts,
-                        spans,
-                        engine,
-                        reader,
-                        read_ring,
-                        freed,
-                        loaded,
-                        taken,
-                        load_count,
-                        load_moved,
-                        clock,
-                    )
-                spent[4] += max(0, loaded[t, used[t] % 4] + 1 - max(now, state[IDLE]))
-                now = max(now, loaded[t, used[t] % 4] + 1)
+        begins = _begins(nest.sums, count, n)
+        now = _tiles_come(nest, memory, array, at_hand, moved, now, spent)
         spent[6] += 1
         now += 0 if state[APART] else 1  # a machine that overlaps hands its first command over at once
-        advanced = -1
-        for i in range(n - 1, -1, -1):
-            if count[i] + 1 < bounds[i]:
-                advanced = i
-                break
-        leaves = advanced < 0 or local_moves[2, advanced]
-        for kind in range(5):
-            if kind < 3 and not (local[kind] and refill[kind]):
-                continue
-            if (kind == 2 and begins) or (kind == 4 and not (local[2] and leaves)):
-                continue
-            if kind < 2 and beside[0]:
-                now = max(now, filled)
-                if not beside[1 + kind]:
-                    now = max(now, state[IDLE])
-                filled = now + 1 + words[kind] * windows[kind]
-                now += 1
-                continue
-            now = max(now, state[IDLE] - state[APART])  # it takes one in the last cycle of another
-            if kind < 4:
-                now = max(now, filled)
-            if kind < 3 and local[2]:
-                now = max(now, state[WENT] + 2)
-            if kind == 2:
-                now = max(now, quiet(state, ring, lines))
-            if kind < 3:
-                command(ring, state, now, words[kind], windows[kind], False, False, lines, hop)
-            elif kind == 3:
-                command(ring, state, now, steps, feed, True, not local[2], lines, hop)
-            else:
-                command(ring, state, now, words[2], 0, True, True, lines, hop)
-            spent[3] += state[IDLE] - now
-            now += 1
-        ends_any = False
+        advanced = _next_loop(nest, count)
+        leaves = advanced < 0 or nest.local_moves[2, advanced]
+        now, filled = _commands(array, begins, leaves, refill, now, filled, spent)
         for t in range(3):
-            if advanced < 0 or moves[t, advanced]:
-                ends_any = True
-        if ends_any:
+            moved[t] = advanced < 0 or nest.moves[t, advanced]
+            refill[t] = advanced >= 0 and nest.local_moves[t, advanced]
+        if moved[0] or moved[1] or moved[2]:
             now = max(now, state[IDLE])
-        if advanced < 0 or moves[2, advanced]:
-            written = quiet(state, ring, lines)
-            left = max(now if state[APART] else max(now, written), waiting_until + 1)
-            spent[5] += left - now
-            now = left
-            waiting_until = max(max(now + 1, writer[READY]), written)  # the cycle in which the writer takes it
-            before, half = max(writer[END], waiting_until), used[2] % halves[2]
-            stored = move(
-                bursts[spans[3, half, 0] : spans[3, half, 1]], True, engine, waiting_until, writer, write_ring
-            )
-            spent[2] += stored - before
-            freed[2, used[2] % 4] = stored
+        if moved[2]:
+            now, waiting_until = _store(memory, array, at_hand, now, waiting_until, spent)
+            stored = at_hand.freed[2, at_hand.used[2] % 4]
         for t in range(3):
-            moved[t] = advanced < 0 or moves[t, advanced]
-            refill[t] = advanced >= 0 and local_moves[t, advanced]
             if moved[t]:
                 if t < 2:
-                    freed[t, used[t] % 4] = now
-                used[t] += 1
+                    at_hand.freed[t, at_hand.used[t] % 4] = now
+                at_hand.used[t] += 1
         if advanced < 0:
-            spent[0], spent[1] = max(stored, clock[0] - 1) + 1, clock[2]
+            spent[0], spent[1] = max(stored, at_hand.clock[0] - 1) + 1, at_hand.clock[2]
             return spent
-        _advance(count, bounds, n)
+        _advance(count, nest.bounds, n)
         now += 1

@@ -28,6 +28,7 @@ from codesign.hardware.host_steps import (
     requantise,
 )
 from codesign.workloads.computation import Computation
+from codesign.workloads.onnx.emit import Attributes
 
 if TYPE_CHECKING:
     import onnx
@@ -91,8 +92,6 @@ class _Reader:
         self.steps: list[Step] = []
 
     def read(self) -> HostNetwork:
-        from onnx import helper
-
         handlers = {
             "QuantizeLinear": self._quantise, "QLinearConv": self._convolution, "MaxPool": self._maximum,
             "DequantizeLinear": self._dequantise, "Add": self._add,
@@ -101,7 +100,7 @@ class _Reader:
             if node.op_type not in handlers:
                 where = f"node {node.name or node.output[0]!r}"
                 raise UserError(f"`{node.op_type}` is not run on generated hardware", where=where, hint=KNOWN)
-            handlers[node.op_type](node, {a.name: helper.get_attribute_value(a) for a in node.attribute})
+            handlers[node.op_type](node, Attributes(node))
         result = self.graph.output[0].name
         if not self.steps or self.steps[-1].made.name != result:
             raise UserError("the last node must make the network's result", where=f"output {result!r}", hint=KNOWN)
@@ -123,7 +122,7 @@ class _Reader:
             np.float32(self.constants[scale]), int(self.constants[zero]), int(limits.min), int(limits.max)
         )
 
-    def _quantise(self, node: Any, attributes: dict[str, Any]) -> None:
+    def _quantise(self, node: Any, attributes: Attributes) -> None:
         quantisation = self._quantisation(node.input[1], node.input[2])
         if node.input[0] in self.sums:
             first, second = (self._value(node, x) for x in self.sums[node.input[0]])
@@ -132,7 +131,7 @@ class _Reader:
         given = self._value(node, node.input[0])
         self.steps.append(Quantise(given, self._made(node, given.shape, quantisation)))
 
-    def _dequantise(self, node: Any, attributes: dict[str, Any]) -> None:
+    def _dequantise(self, node: Any, attributes: Attributes) -> None:
         given = self._value(node, node.input[0])
         if given.quantisation != self._quantisation(node.input[1], node.input[2]):
             raise UserError(
@@ -140,7 +139,7 @@ class _Reader:
             )
         self.floats[node.output[0]] = given.name
 
-    def _add(self, node: Any, attributes: dict[str, Any]) -> None:
+    def _add(self, node: Any, attributes: Attributes) -> None:
         if not all(x in self.floats for x in node.input):
             raise UserError("only dequantised pictures are added", where=f"node {node.name!r}", hint=KNOWN)
         first, second = (self.floats[x] for x in node.input)
@@ -148,21 +147,22 @@ class _Reader:
             raise UserError("pictures that are added must be of one shape", where=f"node {node.name!r}")
         self.sums[node.output[0]] = (first, second)
 
-    def _convolution(self, node: Any, attributes: dict[str, Any]) -> None:
+    def _convolution(self, node: Any, attributes: Attributes) -> None:
         where, constants = f"node {node.name or node.output[0]!r}", self.constants
-        given, group = self._value(node, node.input[0]), attributes.get("group", 1)
+        given, group = self._value(node, node.input[0]), attributes.integer("group", 1)
         weights = constants[node.input[3]].astype(np.int64)
         apart = group > 1 and group == given.shape[0] == len(weights) and weights.shape[1] == 1
-        if (group != 1 and not apart) or set(attributes.get("dilations", [1])) != {1}:
+        if (group != 1 and not apart) or set(attributes.integers("dilations", [1])) != {1}:
             raise UserError("a grouped or dilated QLinearConv is not run on generated hardware", where=where)
-        strides = attributes.get("strides", [1, 1])
+        strides = attributes.integers("strides", [1, 1])
         if strides[0] != strides[1]:
-            raise UserError(f"strides must be equal, got {strides}", where=where)
+            raise UserError(f"strides must be equal, got {list(strides)}", where=where)
+        _refuse_automatic_padding(node, attributes)
         if constants[node.input[5]].any():
             raise UserError("weights must have the zero point 0", where=where)
         q = self._quantisation(node.input[1], node.input[2])
         shift = 128 if q.low == 0 else 0  # elements multiply signed bytes
-        pads = tuple(attributes.get("pads", [0, 0, 0, 0]))
+        pads = _sides(attributes)
         padded = (given.shape[0], given.shape[1] + pads[0] + pads[2], given.shape[2] + pads[1] + pads[3])
         computation = convolution(padded, weights.shape, strides[0], apart=apart)
         bias = constants[node.input[8]].astype(np.int64) if len(node.input) > 8 else np.zeros(len(weights), np.int64)
@@ -175,18 +175,32 @@ class _Reader:
         by_channel = np.broadcast_to(np.asarray(scale, np.float32).reshape(-1), (len(weights),))
         self.steps.append(Convolution(name, given, made, computation, kept, pads, shift, bias, by_channel))
 
-    def _maximum(self, node: Any, attributes: dict[str, Any]) -> None:
-        given, side = self._value(node, node.input[0]), tuple(attributes["kernel_shape"])
-        strides, pads = tuple(attributes.get("strides", [1, 1])), tuple(attributes.get("pads", [0, 0, 0, 0]))
+    def _maximum(self, node: Any, attributes: Attributes) -> None:
+        given, side = self._value(node, node.input[0]), attributes.integers("kernel_shape")
+        (down, across), pads = attributes.integers("strides", [1, 1]), _sides(attributes)
         where = f"node {node.name or node.output[0]!r}"
-        if len(side) != 2 or attributes.get("ceil_mode", 0) or set(attributes.get("dilations", [1])) != {1}:
+        if len(side) != 2 or attributes.integer("ceil_mode", 0) or set(attributes.integers("dilations", [1])) != {1}:
             raise UserError("MaxPool of other than plain windows in two dimensions is not handled", where=where)
-        if attributes.get("auto_pad", b"NOTSET") != b"NOTSET":
-            raise UserError("MaxPool must say its padding in numbers", where=where)
-        rows = (given.shape[1] + pads[0] + pads[2] - side[0]) // strides[0] + 1
-        columns = (given.shape[2] + pads[1] + pads[3] - side[1]) // strides[1] + 1
+        _refuse_automatic_padding(node, attributes)
+        rows = (given.shape[1] + pads[0] + pads[2] - side[0]) // down + 1
+        columns = (given.shape[2] + pads[1] + pads[3] - side[1]) // across + 1
         made = self._made(node, (given.shape[0], rows, columns), given.quantisation)
-        self.steps.append(Maximum(given, made, side, strides, pads))
+        self.steps.append(Maximum(given, made, (side[0], side[1]), (down, across), pads))
+
+
+def _sides(attributes: Attributes) -> tuple[int, int, int, int]:
+    """Padding above, left, below, right."""
+    above, left, below, right = attributes.integers("pads", [0, 0, 0, 0])
+    return above, left, below, right
+
+
+def _refuse_automatic_padding(node: Any, attributes: Attributes) -> None:
+    if (given := attributes.text("auto_pad", "NOTSET")) != "NOTSET":
+        raise UserError(
+            f"{node.op_type} must say its padding in numbers, got auto_pad={given!r}",
+            where=f"node {node.name or node.output[0]!r}",
+            hint="give `pads`",
+        )
 
 
 def convolution(given: tuple[int, ...], weights: tuple[int, ...], stride: int, *, apart: bool = False) -> Computation:

@@ -254,6 +254,12 @@ def test_queues_have_their_opcodes_in_the_header() -> None:
             "a grouped or dilated",
         ),
         (
+            lambda m: next(n for n in m.graph.node if n.op_type == "QLinearConv").attribute.append(
+                helper.make_attribute("auto_pad", "SAME_UPPER")
+            ),
+            "QLinearConv must say its padding in numbers",
+        ),
+        (
             lambda m: m.graph.node[2].attribute.append(helper.make_attribute("ceil_mode", 1)),
             "MaxPool of other than plain",
         ),
