@@ -81,6 +81,32 @@ def _encoded(space: Space, kept: Kept) -> tuple[Hardware, list[list[Vector]], In
 
 
 @njit
+def _reached(h: Hardware, table: IntArray, digit: IntArray, m: int, outside: FloatArray, distinct: FloatArray) -> int:
+    """Lay out the levels of a combination from the m-th on; the first level whose factors do not divide, else how many levels there are."""
+    for k in range(m, len(digit)):
+        fits = True
+        for d in range(table.shape[1]):
+            outside[k + 1, d] = outside[k, d] * table[digit[k], d]
+            fits = fits and h.bounds[d] % int(outside[k + 1, d]) == 0
+        if not fits:
+            return k
+        _shared(h, k, table[digit[k]], distinct)
+    return len(digit)
+
+
+@njit
+def _next(digit: IntArray, first: IntArray, m: int) -> int:
+    """Step to the next combination that differs at the m-th level or outside it; the outermost level that changed, -1 after the last."""
+    while m >= 0:
+        digit[m] += 1
+        if digit[m] < first[m + 1]:
+            break
+        digit[m] = first[m]
+        m -= 1
+    return m
+
+
+@njit
 def _least(h: Hardware, first: IntArray, table: IntArray) -> tuple[float, float]:
     """The least energy and the least cycles of the closed bounds of all combinations."""
     levels, dims = len(first) - 1, table.shape[1]
@@ -89,25 +115,12 @@ def _least(h: Hardware, first: IntArray, table: IntArray) -> tuple[float, float]
     distinct = np.ones((levels, h.coef.shape[0]))
     energy, cycles, m = np.inf, np.inf, 0
     while True:
-        fits = True
-        for k in range(m, levels):
-            for d in range(dims):
-                outside[k + 1, d] = outside[k, d] * table[digit[k], d]
-                fits = fits and h.bounds[d] % int(outside[k + 1, d]) == 0
-            if not fits:
-                m = k
-                break
-            _shared(h, k, table[digit[k]], distinct)
-        if fits:
+        reached = _reached(h, table, digit, m, outside, distinct)
+        m = min(reached, levels - 1)
+        if reached == levels:
             spent, busy = _bound(h, outside, distinct)
             energy, cycles = min(energy, spent), min(cycles, busy)
-            m = levels - 1
-        while m >= 0:
-            digit[m] += 1
-            if digit[m] < first[m + 1]:
-                break
-            digit[m] = first[m]
-            m -= 1
+        m = _next(digit, first, m)
         if m < 0:
             return energy, cycles
 
@@ -129,16 +142,9 @@ def _screen(
     distinct = np.ones((levels, h.coef.shape[0]))
     n, m = 0, 0
     while True:
-        fits = True
-        for k in range(m, levels):
-            for d in range(dims):
-                outside[k + 1, d] = outside[k, d] * table[digit[k], d]
-                fits = fits and h.bounds[d] % int(outside[k + 1, d]) == 0
-            if not fits:
-                m = k
-                break
-            _shared(h, k, table[digit[k]], distinct)
-        if fits:
+        reached = _reached(h, table, digit, m, outside, distinct)
+        m = min(reached, levels - 1)
+        if reached == levels:
             energy, cycles = _bound(h, outside, distinct)
             if energy * (1.0 - 1e-9) <= 0.0:
                 energy = 0.0
@@ -146,13 +152,7 @@ def _screen(
                 if n < found.shape[0]:
                     found[n] = digit
                 n += 1
-            m = levels - 1
-        while m >= 0:
-            digit[m] += 1
-            if digit[m] < first[m + 1]:
-                break
-            digit[m] = first[m]
-            m -= 1
+        m = _next(digit, first, m)
         if m < 0:
             return n
 
