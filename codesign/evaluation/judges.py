@@ -4,12 +4,12 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, final
+from typing import final
 
 from codesign.arch.architecture import Ports
 from codesign.arch.zero_support import ZeroSupport
 from codesign.core.errors import UserError
-from codesign.core.goals import Budget, Objective
+from codesign.core.goals import Objective
 from codesign.core.json_types import JsonObject
 from codesign.core.point import Point
 from codesign.evaluation.choices import ZERO_SUPPORT, Choices, Chosen, choices_of, partial_bits
@@ -22,9 +22,10 @@ from codesign.evaluation.design import (
     WithDramPorts,
 )
 from codesign.evaluation.generated import WithMachinePorts, check_machines, is_generated
+from codesign.evaluation.judge import Judge
 from codesign.evaluation.network import EvaluationOptions, with_effort
 from codesign.evaluation.own_metrics import MetricFunction, WithOwnMetrics
-from codesign.evaluation.records import EvaluationRecord, WorkloadRecord
+from codesign.evaluation.records import EvaluationRecord
 from codesign.evaluation.robust import (
     BANDWIDTH,
     RobustEvaluator,
@@ -33,6 +34,7 @@ from codesign.evaluation.robust import (
     parse_ranges,
     workloads_of,
 )
+from codesign.evaluation.scheduled_judges import cosma_judge, fused_judge, segments_judge, soma_judge
 from codesign.evaluation.serving import ServingEvaluator
 from codesign.evaluation.specification import (
     ANALYTICAL,
@@ -40,7 +42,6 @@ from codesign.evaluation.specification import (
     PARETO,
     SEGMENTS,
     STRONGEST,
-    BetweenLayers,
     ChoicesSpec,
     JudgeSpec,
     WorkloadSpec,
@@ -56,34 +57,7 @@ from codesign.workloads.network_json import content_hash
 from codesign.workloads.serving import ServingSpec, read_serving
 from codesign.workloads.workload import Workload
 
-if TYPE_CHECKING:
-    from codesign.scheduling.cosma.objective import Quantity
-
 DEFAULT_MAPPER, LOW_FIDELITY_MAPPER = "exact", "anneal"
-
-COSMA_TIME_LIMIT_S = 10.0
-FUSED_TIME_LIMIT_S = 20.0
-"""Seconds for each schedule that cannot be solved exactly."""
-
-
-@final
-@dataclass(frozen=True)
-class Judge:
-    """An evaluator, and what a study records of it.
-
-    Args:
-        evaluate: From a design to its metrics; plain data, so it can be sent to other processes.
-        workload: Names, hashes, weights and so on of the networks.
-        mapper: Name and options of the inner search.
-        evaluation: Options of the evaluation.
-        headline: What runs, for the first line of output.
-    """
-
-    evaluate: Callable[[Point], Evaluation]
-    workload: WorkloadRecord
-    mapper: JsonObject
-    evaluation: EvaluationRecord
-    headline: str
 
 
 _Maker = Callable[[WorkloadSpec, JudgeSpec, DesignSpace, int, Chosen | None], Judge]
@@ -113,10 +87,10 @@ def make_judge(
         return _robust_judge(workload, how, space, seed, metrics)
     made = {
         "layers": _layer_judge,
-        "soma": _soma_judge,
-        "fused": _fused_judge,
-        "cosma": _cosma_judge,
-        "segments": _segments_judge,
+        "soma": soma_judge,
+        "fused": fused_judge,
+        "cosma": cosma_judge,
+        "segments": segments_judge,
     }
     check_systems(how, space)
     if workload.serving is not None and how.scheduler != "layers":
@@ -433,174 +407,3 @@ def _by_choice(judges: Sequence[Judge], choices: Choices) -> Judge:
     labels = ", ".join(f"{name} {' '.join(values)}" for name, values in choices.values.items() if values)
     evaluate = ByChoice(choices, tuple(judge.evaluate for judge in judges))
     return replace(first, evaluate=evaluate, headline=f"{first.headline}; choices: {labels}")
-
-
-# ---- whole networks --------------------------------------------------------------------------------
-
-
-def _soma_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed: int, chosen: Chosen | None) -> Judge:
-    assert chosen is None  # `space_with_choices` refuses choices here
-    from codesign.evaluation.scheduled import ScheduledEvaluator, TemplateSpace
-    from codesign.scheduling.soma.model.load import load_graph
-    from codesign.scheduling.soma.search.two_stages import SearchOptions
-
-    if not isinstance(space, TemplateSpace):
-        raise UserError(
-            f"--scheduler soma needs a space of its accelerator template, got {space.name!r}",
-            hint="soma-edge or soma-cloud",
-        )
-    _refuse_layer_fields(how)
-    sources = [load_graph(name, **workload.lengths_of(name)) for name in workload.networks]
-    batches = {s.batch for s in sources}
-    if len(batches) > 1:
-        raise UserError(f"the networks are of different batches: {sorted(batches)}", hint="give --batch")
-    weights = workload.all_weights
-    options = SearchOptions(how.budget, seed=seed)
-    objective = Objective.EDP if how.objective is None else Objective.parse(how.objective)
-    graphs = tuple((source.graph, weight) for source, weight in zip(sources, weights, strict=True))
-    evaluator = ScheduledEvaluator(space, graphs, batches.pop(), objective, options)
-    names = [source.graph.name for source in sources]
-    operators = sum(len(s.graph.layers) for s in sources)
-    return Judge(
-        evaluator,
-        {**workload.record(), "names": names, "hashes": [_hash(s.graph) for s in sources], "weights": list(weights)},
-        {"name": "soma", "chains": options.chains},
-        {
-            "scheduler": "soma",
-            "objective": objective.value,
-            "time_limit_s": how.time_limit_s,
-            "evaluations": how.evaluations,
-        },
-        f"{' + '.join(names)}: {operators} operators, {sum(s.batch * s.graph.macs for s in sources) / 1e9:.3g} GMACs, "
-        f"{sum(s.graph.weight_bytes for s in sources):,} bytes of weights; fused and scheduled as a whole",
-    )
-
-
-def _segments_judge(
-    workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed: int, chosen: Chosen | None
-) -> Judge:
-    assert chosen is None  # `space_with_choices` refuses choices here
-    from codesign.evaluation.many_cores import SegmentsEvaluator, SystemSpace
-    from codesign.scheduling.segments.network_layers import segment_network
-    from codesign.scheduling.segments.scheduler import settings_for
-    from codesign.scheduling.soma.model.load import load_graph
-
-    if not isinstance(space, SystemSpace):
-        raise UserError(
-            f"--scheduler segments needs a space of systems of many cores, got {space.name!r}",
-            hint="--space manycore, or a file of your own with `system:`",
-        )
-    _refuse_layer_fields(how)
-    sources = [load_graph(name, **workload.lengths_of(name)) for name in workload.networks]
-    batches = {s.batch for s in sources}
-    if len(batches) > 1:
-        raise UserError(f"the networks are of different batches: {sorted(batches)}", hint="give --batch")
-    objective = Objective.EDP if how.objective is None else Objective.parse(how.objective)
-    weights = workload.all_weights
-    networks = tuple((segment_network(s.graph), weight) for s, weight in zip(sources, weights, strict=True))
-    settings = settings_for(objective, how.budget, seed)
-    evaluator = SegmentsEvaluator(space, networks, batches.pop(), settings)
-    names = [source.graph.name for source in sources]
-    return Judge(
-        evaluator,
-        {**workload.record(), "names": names, "hashes": [_hash(s.graph) for s in sources], "weights": list(weights)},
-        {"name": SEGMENTS},
-        {
-            "scheduler": SEGMENTS,
-            "objective": objective.value,
-            "time_limit_s": how.time_limit_s,
-            "evaluations": settings.steps,
-        },
-        f"{' + '.join(names)}: {sum(len(n.layers) for n, _ in networks)} layers, "
-        f"{sum(s.batch * s.graph.macs for s in sources) / 1e9:.3g} GMACs, batch {evaluator.batch}; "
-        "scheduled as trees of pipelines on systems of many cores",
-    )
-
-
-def _fused_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed: int, chosen: Chosen | None) -> Judge:
-    assert chosen is None  # `space_with_choices` refuses choices here
-    from codesign.evaluation.fused_networks import FusedEvaluator
-    from codesign.workloads.load import load_network
-
-    _refuse_layer_fields(how)
-    if how.evaluations is not None:
-        raise UserError("--evaluations does not apply to --scheduler fused", hint="--time-limit bounds each schedule")
-    networks = [
-        load_network(name, bits=space.bits, partial_bits=space.partial_bits, fuse=False, **workload.lengths_of(name))
-        for name in workload.networks
-    ]
-    weights = workload.all_weights
-    objective = Objective.EDP if how.objective is None else Objective.parse(how.objective)
-    evaluator = FusedEvaluator(
-        space, tuple(zip(networks, weights, strict=True)), objective, Budget(how.time_limit_s or FUSED_TIME_LIMIT_S)
-    )
-    names = [network.name for network in networks]
-    return Judge(
-        evaluator,
-        {**workload.record(), "names": names, "hashes": [_hash(n) for n in networks], "weights": list(weights)},
-        {"name": "fused"},
-        {"scheduler": "fused", "objective": objective.value, "time_limit_s": evaluator.budget.time_limit_s},
-        f"{' + '.join(names)}: {sum(len(n.operators) for n in networks)} operators, "
-        f"{sum(n.macs for n in networks) / 1e9:.3g} GMACs; fused with every operator's own mapping, proven or with its gap",
-    )
-
-
-def _cosma_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed: int, chosen: Chosen | None) -> Judge:
-    assert chosen is None  # `space_with_choices` refuses choices here
-    from codesign.evaluation.traffic import TrafficEvaluator
-    from codesign.scheduling.cosma.load import load_graph
-    from codesign.scheduling.cosma.solve import Effort
-
-    _refuse_layer_fields(how)
-    quantity = _traffic_quantity(how.objective)
-    if how.evaluations is not None:
-        raise UserError("--evaluations does not apply to --scheduler cosma", hint="--time-limit bounds each schedule")
-    graphs = [
-        load_graph(name, bits=space.bits, **workload.lengths_of(name)).without_parameters()
-        for name in workload.networks
-    ]
-    effort = Effort(time_limit_s=how.time_limit_s or COSMA_TIME_LIMIT_S, seed=seed)
-    weights = workload.all_weights
-    evaluator = TrafficEvaluator(space, tuple(zip(graphs, weights, strict=True)), quantity, effort)
-    names = [graph.name for graph in graphs]
-    operators = sum(len(g.operators) for g in graphs)
-    return Judge(
-        evaluator,
-        {**workload.record(), "names": names, "hashes": [_hash(g) for g in graphs], "weights": list(weights)},
-        {"name": "cosma"},
-        {"scheduler": "cosma", "objective": quantity.value, "time_limit_s": effort.time_limit_s},
-        f"{' + '.join(names)}: {operators} operators, {sum(g.macs for g in graphs) / 1e9:.3g} GMACs; off-chip traffic of the best order and spills",
-    )
-
-
-def _traffic_quantity(name: str | None) -> "Quantity":
-    """What COSMA minimises over off-chip traffic: a sum over transfers, so no energy-delay product."""
-    from codesign.scheduling.cosma.objective import Quantity
-
-    known = {quantity.value: quantity for quantity in Quantity}
-    if name is not None and name not in known:
-        raise UserError(
-            f"--map-objective {name} is not one that --scheduler cosma minimises: {', '.join(known)}",
-            hint="leave it out for bytes, or use --scheduler layers or soma",
-        )
-    return Quantity.BYTES if name is None else known[name]
-
-
-def _hash(graph: object) -> str:
-    return hashlib.sha256(repr(graph).encode()).hexdigest()[:16]
-
-
-def _refuse_layer_fields(how: JudgeSpec) -> None:
-    plain, between = BetweenLayers(), how.between_layers
-    given = {
-        "--mapper": how.mapper is not None,
-        "--activations": between.activations != plain.activations,
-        "--activation-buffer": between.activation_bytes != plain.activation_bytes,
-        "--resident-weights": between.resident_weights,
-    }
-    for option, present in given.items():
-        if present:
-            raise UserError(
-                f"{option} is of --scheduler layers; --scheduler {how.scheduler} decides it itself",
-                hint=f"leave out {option}",
-            )

@@ -20,7 +20,7 @@ from codesign.core.json_types import JsonObject
 from codesign.core.point import Point
 from codesign.cost.cost import Infeasible
 from codesign.evaluation.design import DesignEvaluator
-from codesign.evaluation.judges import Judge
+from codesign.evaluation.judge import Judge
 from codesign.evaluation.specification import PARETO, JudgeSpec
 from codesign.evaluation.trade_offs import trade_offs
 from codesign.optim.pareto import front

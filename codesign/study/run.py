@@ -14,9 +14,9 @@ from codesign.core.errors import UserError
 from codesign.evaluation.design import DesignEvaluator, DesignSpace, describe_space, load_design_space
 from codesign.evaluation.executors import open_executor
 from codesign.evaluation.faults import Guarded
+from codesign.evaluation.judge import Judge
 from codesign.evaluation.judges import (
     ByChoice,
-    Judge,
     analytical,
     by_machines,
     check_systems,
