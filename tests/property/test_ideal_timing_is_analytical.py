@@ -16,12 +16,13 @@ from codesign.cost.kernel import score
 from codesign.cost.packed import make_kernel
 from codesign.mapping.mapping import Mapping
 from codesign.mapping.nest import BYPASSED, FACTOR, encode_nest
-from codesign.timing.derive import derive, moved_words
+from codesign.timing.derive import moved_words
 from codesign.timing.engine import run
 from codesign.timing.simulate import Run, simulate
-from codesign.timing.table import IDEAL, LevelTiming, Swap, Timing, Transfers, encode_timing
+from codesign.timing.table import IDEAL, Timing
 from codesign.workloads.computation import Computation
 from tests.oracle.event_walk import walk_plan
+from tests.property.random_timing import SMALL, level_timings, plan_of
 from tests.property.test_kernel_against_oracle import problems
 
 Problem = tuple[Computation, Architecture, Mapping]
@@ -80,27 +81,11 @@ def port_cycles(computation: Computation, architecture: Architecture, cost: Cost
 def test_waiting_never_helps_and_the_walk_agrees(problem: Problem, data: st.DataObject) -> None:
     computation, architecture, mapping = problem
     architecture = with_bandwidths(architecture, data)
-    stream_from = data.draw(st.integers(1, len(architecture.levels)))
-    small = st.integers(0, 5)
-    levels = tuple(
-        LevelTiming(
-            level.name,
-            Transfers.STREAM if i >= stream_from else Transfers.TILE,
-            buffers=data.draw(st.sampled_from([None, 1, 2, 3])),
-            swap=data.draw(st.sampled_from(list(Swap))),
-            read_startup_cycles=data.draw(small),
-            write_startup_cycles=data.draw(small),
-            latency_cycles=data.draw(small),
-        )
-        for i, level in enumerate(architecture.levels)
-    )
-    timing = Timing("random", levels, fill_drain_cycles=data.draw(small), issue_cycles=data.draw(small))
+    levels = level_timings(architecture, data)
+    timing = Timing("random", levels, fill_drain_cycles=data.draw(SMALL), issue_cycles=data.draw(SMALL))
     cost = evaluate(computation, architecture, mapping)
     assert isinstance(cost, Cost)
-    nest = encode_nest(computation, architecture, mapping)
-    kernel = make_kernel(encode_problem(computation, architecture), nest.loops.shape[0])
-    score(kernel, nest, nest.loops.shape[0])
-    plan, _ = derive(kernel, nest, nest.loops.shape[0], encode_timing(timing, architecture))
+    plan = plan_of(computation, architecture, mapping, timing)
     _, cycles, _busy, _, counts, _ = run(plan, True, 10**8, np.zeros((0, 4)))
     assert cycles >= cost.latency_cycles
     assert cycles == run(plan, False, 10**8, np.zeros((0, 4)))[1]

@@ -11,24 +11,24 @@ from codesign.arch.presets import load_preset
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
 from codesign.core.rng import make_state
-from codesign.cost.arrays import Reuse, encode_problem
+from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, evaluate
 from codesign.cost.kernel import score
-from codesign.cost.packed import VALID, make_kernel
+from codesign.cost.packed import VALID
 from codesign.mappers.annealing import change_state
 from codesign.mappers.driver import Encoded
 from codesign.mappers.random_search import RandomMapper
 from codesign.mapping.constraints import MappingProblem
-from codesign.mapping.nest import encode_nest
 from codesign.mapping.space import build_nest, copy_state, factor_table, outermost_state
 from codesign.timing.derive import derive
 from codesign.timing.engine import run
 from codesign.timing.event_plan import Plan
 from codesign.timing.least_cycles import latency_with_waits, least_cycles
 from codesign.timing.simulate import Run, simulate
-from codesign.timing.table import LevelTiming, Overlap, Swap, Timing, Transfers, encode_timing, load_timing, timing_for
+from codesign.timing.table import Overlap, Timing, encode_timing, load_timing, timing_for
 from codesign.workloads.load import load_network
 from codesign.workloads.workload import Workload
+from tests.property.random_timing import SMALL, level_timings, plan_of
 from tests.property.test_ideal_timing_is_analytical import Problem, with_bandwidths
 from tests.property.test_kernel_against_oracle import problems
 
@@ -49,33 +49,18 @@ def check(plan: Plan) -> tuple[float, float]:
 def test_any_machine(problem: Problem, data: st.DataObject) -> None:
     computation, architecture, mapping = problem
     architecture = with_bandwidths(architecture, data)
-    stream_from = data.draw(st.integers(1, len(architecture.levels)))
-    small = st.integers(0, 5)
     levels = tuple(
-        LevelTiming(
-            level.name,
-            Transfers.STREAM if i >= stream_from else Transfers.TILE,
-            buffers=data.draw(st.sampled_from([None, 1, 2, 2, 3])),
-            swap=data.draw(st.sampled_from(list(Swap))),
-            retain=data.draw(st.booleans()),
-            read_startup_cycles=data.draw(small),
-            write_startup_cycles=data.draw(small),
-            latency_cycles=data.draw(small),
-            early_release_cycles=data.draw(st.sampled_from([0, 0, 2])),
-        )
-        for i, level in enumerate(architecture.levels)
+        replace(level, retain=data.draw(st.booleans()), early_release_cycles=data.draw(st.sampled_from([0, 0, 2])))
+        for level in level_timings(architecture, data)
     )
     timing = Timing(
         "random",
         levels,
-        fill_drain_cycles=data.draw(small),
+        fill_drain_cycles=data.draw(SMALL),
         issue_cycles=data.draw(st.sampled_from([0, 0, 3])),
         steps_in_flight=data.draw(st.sampled_from([None, None, 2])),
     )
-    nest = encode_nest(computation, architecture, mapping)
-    kernel = make_kernel(encode_problem(computation, architecture), nest.loops.shape[0])
-    score(kernel, nest, nest.loops.shape[0])
-    plan, _ = derive(kernel, nest, nest.loops.shape[0], encode_timing(timing, architecture))
+    plan = plan_of(computation, architecture, mapping, timing)
     check(plan)
 
 
