@@ -14,7 +14,7 @@ from codesign.core.rng import RandomState, make_state
 from codesign.scheduling.segments.evaluate import Evaluation, Evaluator
 from codesign.scheduling.segments.kernels import core_mapper, fabric, moves, tree_search
 from codesign.scheduling.segments.kernels import tree as tree_kernels
-from codesign.scheduling.segments.kernels.machine import ORDERS, RANKS, Caches, Problem, Scratch, Tokens
+from codesign.scheduling.segments.kernels.machine import ORDERS, RANKS, SHAPED, Caches, Problem, Scratch, Tokens
 from codesign.scheduling.segments.kernels.placed_leaf import batch_index, order_of
 from codesign.scheduling.segments.kernels.segment_cost import tree_cost
 from codesign.scheduling.segments.segment_tree import Cut, CutKind, Leaf, Node, leaves
@@ -104,6 +104,19 @@ def partitions(cores: int) -> tuple[IntArray, IntArray]:
     return np.array(start, np.int64), np.array(rows, np.int64)
 
 
+def layer_kin(evaluator: Evaluator) -> IntArray:
+    """First layer of equal shape, and first one whose producers have equal channels too, layers x 2."""
+    table, layers = evaluator.table, evaluator.network.layers
+    shaped: dict[bytes, int] = {}
+    fed: dict[tuple[object, ...], int] = {}
+    kin = np.empty((len(layers), 2), np.int64)
+    for i, layer in enumerate(layers):
+        row = table[i].tobytes()
+        widths = (tuple(layers[p].K for p in read) for read in (layer.inputs, layer.weight_inputs))
+        kin[i] = shaped.setdefault(row, i), fed.setdefault((row, *widths), i)
+    return kin
+
+
 def problem_arrays(evaluator: Evaluator, batch: int, least_use: float) -> Problem:
     """A network on a system in the kernels' form.
 
@@ -128,6 +141,7 @@ def problem_arrays(evaluator: Evaluator, batch: int, least_use: float) -> Proble
         evaluator.fabric,
         evaluator.core,
         table,
+        layer_kin(evaluator),
         evaluator.edges,
         reader_start,
         reader,
@@ -354,7 +368,8 @@ class TreeSearch:
         found = {}
         for node, leaf in zip(np.flatnonzero(shape.kind == tree_kernels.LEAF), leaves(root), strict=True):
             cores = int(shape.core_past[node] - shape.core_first[node])
-            ranked = self.caches.ranked[leaf.layer, batch_index(self.problem, leaf.batch), cores]
+            shaped = self.problem.kin[leaf.layer, SHAPED]
+            ranked = self.caches.ranked[shaped, batch_index(self.problem, leaf.batch), cores]
             n = int((ranked >= 0).sum())
             (choice,) = leaf.order
             parts = self.problem.parts[ranked[(choice // ORDERS) % n]]

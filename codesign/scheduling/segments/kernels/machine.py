@@ -21,6 +21,7 @@ class Problem(NamedTuple):
         fabric: The network between cores.
         core: A core.
         table: Rows of all layers.
+        kin: First layer of equal shape, and first one whose producers have equal channels too, layers x 2.
         edges: Who reads whom.
         reader_start: Where the readers of each layer begin in `reader`.
         reader: Layers that read.
@@ -38,6 +39,7 @@ class Problem(NamedTuple):
     fabric: Fabric
     core: Core
     table: IntArray
+    kin: IntArray
     edges: Edges
     reader_start: IntArray
     reader: IntArray
@@ -54,15 +56,18 @@ class Problem(NamedTuple):
 
 HOP_PJ, DIE_HOP_PJ, DRAM_PJ, LANE_PJ, CLOCK = 0, 1, 2, 3, 4
 CAPACITY, RESERVE = 0, 1
+SHAPED, FED = 0, 1
+"""Columns of `Problem.kin`."""
 
 
 class Caches(NamedTuple):
     """What has been computed once.
 
     Attributes:
-        ranked: Best partitions of each layer, batch and number of cores, layers x batches x cores + 1 x `RANKS`; -1 ends, -2 in
+        ranked: Best partitions of each shape, batch and number of cores, layers x batches x cores + 1 x `RANKS`; -1 ends, -2 in
             the first place is not yet known.
-        core_known: 1 where `core_figures` is, 2 where there is no mapping, layers x batches x partitions.
+        core_known: 1 where `core_figures` is, 2 where there is no mapping, layers x batches x partitions. Layers of equal
+            shape share the rows of the first.
         core_figures: Of one core's tile.
         leaf_keys: Key of each slot of placed leaves; 0 is empty.
         leaf_stamps: Evaluation that used a slot last.

@@ -19,11 +19,13 @@ from codesign.scheduling.segments.kernels.layout import Layout, lay_out
 from codesign.scheduling.segments.kernels.machine import (
     CAPACITY,
     DRAM_PJ,
+    FED,
     HOP_PJ,
     ORDERS,
     PLACED,
     RANKS,
     RESERVE,
+    SHAPED,
     STAMP,
     Caches,
     Problem,
@@ -144,7 +146,7 @@ def _guess(problem: Problem, caches: Caches, layer: int, batch_at: int, row: int
 
 @njit
 def rank_partitions(problem: Problem, caches: Caches, layer: int, batch_at: int, cores: int) -> int:
-    """The allowed partitions of a layer on some cores, the most promising first; returns how many there are."""
+    """The allowed partitions of a shape on some cores, the most promising first; returns how many there are."""
     ranked = caches.ranked[layer, batch_at, cores]
     if ranked[0] == -2:
         _fill_ranks(problem, caches, layer, batch_at, cores, ranked)
@@ -254,13 +256,13 @@ def place_leaf(
     Returns:
         The slot; -1 where there is no partition.
     """
-    batch_at = batch_index(problem, batch)
-    n = rank_partitions(problem, caches, layer, batch_at, cores)
+    batch_at, shaped = batch_index(problem, batch), problem.kin[layer, SHAPED]
+    n = rank_partitions(problem, caches, shaped, batch_at, cores)
     if n == 0:
         return -1
-    row = caches.ranked[layer, batch_at, cores, (choice // ORDERS) % n]
+    row = caches.ranked[shaped, batch_at, cores, (choice // ORDERS) % n]
     key = mix(
-        mix(mix(layer * 128 + batch_at, first * 4096 + cores), row * ORDERS + choice % ORDERS), on_chip * 2 + stored
+        mix(mix(problem.kin[layer, FED] * 128 + batch_at, first * 4096 + cores), row * ORDERS + choice % ORDERS), on_chip * 2 + stored
     )
     slot = _find_slot(caches, key)
     known = caches.leaf_keys[slot] == key
@@ -337,7 +339,7 @@ def _fill_slot(
     whole = np.zeros(6, np.int64)
     usage = caches.leaf_usage[slot]
     buffer_use(shape, place, whole, problem.limits[RESERVE], usage)
-    core = caches.core_figures[layer, batch_at, row]
+    core = caches.core_figures[problem.kin[layer, SHAPED], batch_at, row]
     figures = caches.leaf_figures[slot]
     filling = filling_energy(shape, place, batch, runs, whole, problem.core.pj[BIG])
     figures[0] = core[ENERGY] * place.counts[0] + filling
