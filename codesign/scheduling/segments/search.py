@@ -35,8 +35,17 @@ CHUNK = 50
 RETURN_SHARE = 0.85
 """Share of the annealing after which it goes on from the best tree."""
 
-START_SHARE = 0.3
+START_SHARE = 0.6
 """Share of the time after which the start takes no longer segments."""
+
+TIME_SHARE = 0.45
+"""Share of the time after which the start takes no longer cuts in time."""
+
+SURE_LENGTHS = 3
+"""Lengths of cuts in time that the start takes whatever the time: two, four and eight layers."""
+
+LONGER_IN_TIME = 4
+"""Layers of a cut in time of the start, over those of a cut in space at most."""
 
 
 @final
@@ -57,7 +66,7 @@ class SearchSettings:
         time_power: Exponent of time.
         hot: Temperature at the start: relative increase of the goal that is accepted with probability 1/e.
         cold: At the end.
-        longest: Most layers of a segment of the start.
+        longest: Most layers of a cut in space of the start; cuts in time take up to four times as many.
         least_use: Share of core time that a space cut must use.
     """
 
@@ -214,6 +223,19 @@ def make_scratch(problem: Problem) -> Scratch:
     )
 
 
+def coarse_first(most: int) -> list[int]:
+    """Numbers from 2: powers of two first, then one and a half times them, then the others.
+
+    >>> coarse_first(9)
+    [2, 4, 8, 3, 6, 5, 7, 9]
+    """
+
+    def odd_part(n: int) -> int:
+        return n // (n & -n)
+
+    return sorted(range(2, most + 1), key=lambda n: (min(odd_part(n), 5), n))
+
+
 @final
 class TreeSearch:
     """A search of one network on one system.
@@ -246,30 +268,10 @@ class TreeSearch:
         Raises:
             NothingFitsError: No batch of layers one after another fits.
         """
-        groups = divisors(self.batch)
-        singles = [(tree_kernels.LEAF, 1)]
-        cuts = [(kind, g) for kind in (tree_kernels.SPACE, tree_kernels.TIME) for g in groups]
-        options = np.array(singles + cuts, np.int64)
-        costs: FloatArray = np.full((min(longest, len(self.order)), len(self.order), len(options), 2), np.inf)
-        begin = clock.cpu_seconds()
-        for length in range(1, len(costs) + 1):
-            tree_search.price_segments(
-                self.problem,
-                self.caches,
-                self.trial,
-                self.scratch,
-                self.order,
-                options,
-                length,
-                costs[length - 1],
-            )
-            late = clock.cpu_seconds() - begin > START_SHARE * self.settings.seconds
-            if late and self.settings.steps is None:
-                costs = costs[:length]
-                break
+        options, costs = self._priced(longest)
         best, per_time = float("inf"), 1.0
         for _ in range(6):
-            energy, spent = tree_search.cut_by_program(costs, self.order, options, per_time, self.trial)
+            energy, spent = tree_search.cut_by_program(self.problem, costs, self.order, options, per_time, self.trial)
             if not np.isfinite(energy):
                 break
             value = self.value(self.trial)
@@ -279,6 +281,57 @@ class TreeSearch:
             ratio = self.settings.time_power / self.settings.energy_power
             per_time = ratio * energy / spent
         return best if np.isfinite(best) else self.flat()
+
+    def _priced(self, longest: int) -> tuple[IntArray, FloatArray]:
+        """Options of segments, and energy and time of each over all consecutive layers, lengths x layers x options x 2.
+
+        Layers alone come first, then cuts in time and those of blocks, then cuts in space; each kind until its share of the
+        time is spent or none fits.
+        """
+        groups = divisors(self.batch)
+        single = np.array([(tree_kernels.LEAF, 1, 0)], np.int64)
+        in_time = np.array([(tree_kernels.TIME, g, blocks) for g in groups for blocks in (0, 1)], np.int64)
+        in_space = np.array([(tree_kernels.SPACE, g, 0) for g in groups], np.int64)
+        most = min(LONGER_IN_TIME * longest, len(self.order))
+        options = np.concatenate((single, in_time, in_space))
+        costs: FloatArray = np.full((most, len(self.order), len(options), 2), np.inf)
+        begin, at = clock.cpu_seconds(), 0
+        for kind, lengths, share, sure in (
+            (single, [1], 1.0, 0),
+            (in_time, coarse_first(most), TIME_SHARE, SURE_LENGTHS),
+            (in_space, list(range(2, min(longest, most) + 1)), START_SHARE, 0),
+        ):
+            limit = share * self.settings.seconds if self.settings.steps is None else float("inf")
+            self._price_kind(kind, lengths, sure, begin + limit, costs[:, :, at : at + len(kind)])
+            at += len(kind)
+        return options, costs
+
+    def _price_kind(self, kind: IntArray, lengths: list[int], sure: int, until: float, costs: FloatArray) -> None:
+        """Price segments of one kind, length by length, until none fits any more or, after some lengths, a CPU time."""
+        known: dict[int, FloatArray] = {}
+        most = len(costs)
+        for i, length in enumerate(lengths):
+            if i >= sure and clock.cpu_seconds() > until:
+                return
+            if length > most:
+                continue
+            below = max((done for done in known if done < length), default=length)
+            priced: FloatArray = np.full(costs.shape[1:], np.inf)
+            found = tree_search.price_segments(
+                self.problem,
+                self.caches,
+                self.trial,
+                self.scratch,
+                self.order,
+                kind,
+                length,
+                length - below,
+                known.get(below, priced),
+                priced,
+            )
+            costs[length - 1] = known[length] = priced
+            if not found:
+                most = length
 
     def flat(self) -> float:
         """Layers one after another in the largest batch that fits, left in `current`; returns its value.

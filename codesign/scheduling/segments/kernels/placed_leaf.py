@@ -262,7 +262,8 @@ def place_leaf(
         return -1
     row = caches.ranked[shaped, batch_at, cores, (choice // ORDERS) % n]
     key = mix(
-        mix(mix(problem.kin[layer, FED] * 128 + batch_at, first * 4096 + cores), row * ORDERS + choice % ORDERS), on_chip * 2 + stored
+        mix(mix(problem.kin[layer, FED] * 128 + batch_at, first * 4096 + cores), row * ORDERS + choice % ORDERS),
+        on_chip * 2 + stored,
     )
     slot = _find_slot(caches, key)
     known = caches.leaf_keys[slot] == key

@@ -100,7 +100,7 @@ def _build(problem: Problem, tokens: Tokens, scratch: Scratch, start: int) -> Tr
 
 
 @njit
-def _needed_later(problem: Problem, scratch: Scratch, layer: int, segment: int) -> int:
+def needed_later(problem: Problem, scratch: Scratch, layer: int, segment: int) -> int:
     """1 if a layer of a segment is read elsewhere, or by nobody."""
     first, past = problem.reader_start[layer], problem.reader_start[layer + 1]
     if first == past:
@@ -118,7 +118,7 @@ def segment_key(problem: Problem, tokens: Tokens, scratch: Scratch, start: int) 
     for at in range(start, start + tokens.size[start]):
         if tokens.kind[at] == LEAF:
             layer = tokens.layer[at]
-            later = _needed_later(problem, scratch, layer, start)
+            later = needed_later(problem, scratch, layer, start)
             key = mix(key, (layer * 2048 + tokens.choice[at]) * 4 + later)
         else:
             key = mix(key, ((tokens.groups[at] * 4096 + tokens.size[at]) * 2 + tokens.kind[at] - SPACE) * 4 + 2)
@@ -130,7 +130,7 @@ def _link(problem: Problem, tree: Tree, scratch: Scratch, segment: int, chip: In
     """Edges of the segment's leaves that stay on chip, as bits; and who writes back. False where an order is wrong."""
     leaves = tree.leaf_past[0]
     for leaf in range(leaves):
-        stored[leaf] = _needed_later(problem, scratch, scratch.layer_of[leaf], segment)
+        stored[leaf] = needed_later(problem, scratch, scratch.layer_of[leaf], segment)
     for node in range(tree.kind.shape[0]):
         if tree.kind[node] != LEAF:
             continue

@@ -7,9 +7,10 @@ import numpy as np
 from codesign.core.jit import njit
 from codesign.core.kernel_library import FloatArray, IntArray
 from codesign.core.rng import RandomState, uniform
-from codesign.scheduling.segments.kernels.machine import Caches, Problem, Scratch, Tokens
+from codesign.scheduling.segments.kernels.machine import FED, Caches, Problem, Scratch, Tokens
 from codesign.scheduling.segments.kernels.moves import copy_tokens, mutate
-from codesign.scheduling.segments.kernels.segment_cost import number_nodes, segment_cost, tree_cost
+from codesign.scheduling.segments.kernels.placed_leaf import mix
+from codesign.scheduling.segments.kernels.segment_cost import needed_later, number_nodes, segment_cost, tree_cost
 from codesign.scheduling.segments.kernels.tree import LEAF, TIME
 
 
@@ -39,6 +40,92 @@ def write_flat(tokens: Tokens, order: IntArray, groups: int) -> None:
 
 
 @njit
+def _write_blocks(
+    problem: Problem, tokens: Tokens, at: int, order: IntArray, first: int, past: int, groups: int, starts: IntArray
+) -> int:
+    """Append a cut in time over consecutive layers whose children are blocks: a layer, or a cut in time over several.
+
+    Where a layer reads one before the previous child, all after that child become one block, so that the words stay on chip.
+
+    Args:
+        problem: Network and system.
+        tokens: Receives the cut.
+        at: First free token.
+        order: Layers.
+        first: First of the cut in `order`.
+        past: One past the last.
+        groups: Runs of the children.
+        starts: Room for one number a layer.
+
+    Returns:
+        The next free token; `at` where every child is one layer.
+    """
+    children = 0
+    for i in range(first, past):
+        starts[children] = i
+        children += 1
+        layer = order[i]
+        for e in range(problem.edges.start[layer], problem.edges.start[layer + 1]):
+            source = i
+            while source > first and order[source] != problem.edges.producer[e]:
+                source -= 1
+            if order[source] != problem.edges.producer[e]:
+                continue
+            child = children - 1
+            while starts[child] > source:
+                child -= 1
+            children = min(children, child + 2)
+    if children == past - first:
+        return at
+    begin = at
+    tokens.kind[at], tokens.layer[at], tokens.groups[at], tokens.choice[at] = TIME, -1, groups, 0
+    at += 1
+    for child in range(children):
+        end = starts[child + 1] if child + 1 < children else past
+        at = _write_segment(tokens, at, order, starts[child], end, TIME, 1)
+    tokens.size[begin] = at - begin
+    return at
+
+
+@njit
+def write_option(
+    problem: Problem,
+    tokens: Tokens,
+    at: int,
+    order: IntArray,
+    first: int,
+    past: int,
+    option: IntArray,
+    starts: IntArray,
+) -> int:
+    """Append a segment over consecutive layers; returns the next free token, `at` where the option says nothing new."""
+    if option[2] == 1:
+        return _write_blocks(problem, tokens, at, order, first, past, option[1], starts)
+    return _write_segment(tokens, at, order, first, past, option[0], option[1])
+
+
+@njit
+def _likeness(problem: Problem, scratch: Scratch, order: IntArray, first: int, past: int) -> int:
+    """A key of all that the costs of consecutive layers depend on, other segments being unknown."""
+    for layer in range(order.shape[0]):
+        scratch.segment_of[layer] = -1
+    for i in range(first, past):
+        scratch.segment_of[order[i]] = 1
+    key = past - first
+    for i in range(first, past):
+        layer = order[i]
+        key = mix(key, problem.kin[layer, FED] * 2 + needed_later(problem, scratch, layer, 1))
+        for e in range(problem.edges.start[layer], problem.edges.start[layer + 1]):
+            away = 0
+            if scratch.segment_of[problem.edges.producer[e]] == 1:
+                away = 1
+                while i - away >= first and order[i - away] != problem.edges.producer[e]:
+                    away += 1
+            key = mix(key, away)
+    return key
+
+
+@njit
 def price_segments(
     problem: Problem,
     caches: Caches,
@@ -47,9 +134,13 @@ def price_segments(
     order: IntArray,
     options: IntArray,
     length: int,
+    less: int,
+    shorter: FloatArray,
     costs: FloatArray,
-) -> None:
+) -> int:
     """Energy and time of all segments of some number of consecutive layers (rule M52).
+
+    A cut in time does not fit where it does not without its first or its last layers. Equal segments are priced once.
 
     Args:
         problem: Network and system.
@@ -57,37 +148,57 @@ def price_segments(
         tokens: Room.
         scratch: Room.
         order: Layers.
-        options: Kind of the cut and its groups, m x 2; kind `LEAF` is for single layers.
+        options: Kind of the cut, its groups, and 1 where its children are blocks, m x 3; kind `LEAF` is for single layers.
         length: Layers of a segment.
+        less: How many layers fewer those of `shorter` have; 0 where nothing is known.
+        shorter: What was received for them.
         costs: Receives energy and time, layers x m x 2; infinite where there is no scheme.
+
+    Returns:
+        How many schemes there are.
     """
-    costs[:] = np.inf
-    n = order.shape[0]
+    n, found = order.shape[0], 0
+    keys = np.zeros(n, np.int64)
+    starts = np.zeros(length + 1, np.int64)
     whole = problem.batches[problem.batches.shape[0] - 1]
+    write_flat(tokens, order, 1)
     for first in range(n - length + 1):
-        write_flat(tokens, order, 1)
+        keys[first] = _likeness(problem, scratch, order, first, first + length)
+        like = 0
+        while keys[like] != keys[first]:
+            like += 1
+        if like < first:
+            costs[first] = costs[like]
+            continue
         for o in range(options.shape[0]):
-            single = options[o, 0] == LEAF
-            if single != (length == 1) or whole % options[o, 1] != 0:
+            costs[first, o] = np.inf
+            if whole % options[o, 1] != 0:
                 continue
-            end = _write_segment(tokens, 1, order, first, first + length, options[o, 0], options[o, 1])
+            if options[o, 0] == TIME and less > 0:
+                flat = o - options[o, 2]
+                if shorter[first, flat, 0] == np.inf or shorter[first + less, flat, 0] == np.inf:
+                    continue
+            end = write_option(problem, tokens, 1, order, first, first + length, options[o], starts)
+            if end == 1:
+                continue
             tokens.size[0] = tokens.length[0] = end
-            for layer in range(n):
-                scratch.segment_of[layer] = -1
             if not number_nodes(problem, tokens, scratch):
                 continue
             good, energy, time = segment_cost(problem, caches, tokens, scratch, 1)
             if good:
                 costs[first, o, 0], costs[first, o, 1] = energy, time
+                found += 1
+    return found
 
 
 @njit
 def cut_by_program(
-    costs: FloatArray, order: IntArray, options: IntArray, per_time: float, tokens: Tokens
+    problem: Problem, costs: FloatArray, order: IntArray, options: IntArray, per_time: float, tokens: Tokens
 ) -> tuple[float, float]:
     """The cuts of least energy + `per_time` x time, by dynamic programming; returns energy and time (rule M52).
 
     Args:
+        problem: Network and system.
         costs: Of `price_segments` for each length, lengths x layers x m x 2.
         order: Layers.
         options: See `price_segments`.
@@ -106,11 +217,12 @@ def cut_by_program(
                     best[first], length_of[first], option_of[first] = value, length, o
     if best[0] == np.inf:
         return np.inf, np.inf
+    starts = np.zeros(longest + 1, np.int64)
     tokens.kind[0], tokens.layer[0], tokens.groups[0], tokens.choice[0] = TIME, -1, 1, 0
     at, first, energy, time = 1, 0, 0.0, 0.0
     while first < n:
         length, o = length_of[first], option_of[first]
-        at = _write_segment(tokens, at, order, first, first + length, options[o, 0], options[o, 1])
+        at = write_option(problem, tokens, at, order, first, first + length, options[o], starts)
         energy += costs[length - 1, first, o, 0]
         time += costs[length - 1, first, o, 1]
         first += length
