@@ -1,4 +1,4 @@
-"""What no tree of segments of a network on a system can beat (docs/explanation/many-cores.md, rules M61 to M65)."""
+"""What no tree of segments of a network on a system can beat (docs/explanation/many-cores.md, rules M61 to M67)."""
 
 from dataclasses import dataclass
 from typing import final
@@ -8,7 +8,8 @@ import numpy as np
 from codesign.core.kernel_library import FloatArray
 from codesign.scheduling.segments.evaluate import Evaluator
 from codesign.scheduling.segments.kernels import bound_parts
-from codesign.scheduling.segments.kernels.machine import DIE_HOP_PJ, HOP_PJ, Problem
+from codesign.scheduling.segments.kernels.fabric import GEMINI
+from codesign.scheduling.segments.kernels.machine import DIE_HOP_PJ, HOP_PJ, Caches, Problem
 from codesign.scheduling.segments.layers import LayerKind
 from codesign.scheduling.segments.search import make_caches, problem_arrays
 
@@ -71,6 +72,38 @@ def least_way(evaluator: Evaluator) -> int:
     return int(min(ways))
 
 
+def link_price(evaluator: Evaluator, problem: Problem, shared: bool) -> float:
+    """The least pJ of a word on a link; under Gemini's rules links between dies do not make those of shared words cheaper."""
+    one_price = evaluator.system.dies.count == 1 or (shared and evaluator.semantics.counting == GEMINI)
+    prices = problem.prices
+    return float(prices[HOP_PJ] if one_price else min(prices[HOP_PJ], prices[DIE_HOP_PJ]))
+
+
+def spread_of(evaluator: Evaluator, problem: Problem, layer: int) -> FloatArray:
+    """What `shared_hops` needs to know of a layer.
+
+    Words from outside and weights have the way to one core counted already. A release that drops concatenated inputs moves them
+    for nothing, so that they do not count.
+    """
+    of = evaluator.network.layers[layer]
+    way = least_way(evaluator) / len(evaluator.system.memories.ports[0])
+    producers = len(of.inputs) + int(of.external_c > 0)
+    counted = 0 if producers > 1 and evaluator.semantics.drop_shifted else producers
+    return np.array([counted, way if of.external_c else 0.0, way, link_price(evaluator, problem, True)])
+
+
+def _front_of(evaluator: Evaluator, problem: Problem, caches: Caches, layer: int) -> FloatArray:
+    """Energy and core time of a layer's best options, n x 2; where no core holds its tiles, of tiles of any size."""
+    room = np.zeros((len(problem.batches) * len(problem.parts), 2))
+    spread = spread_of(evaluator, problem, layer)
+    endless = problem._replace(limits=np.array([2**62, 0], np.int64))
+    for limited in (problem, endless):
+        n = bound_parts.keep_best(room, bound_parts.layer_options(limited, caches, layer, spread, room))
+        if n:
+            return room[:n].copy()
+    return np.full((1, 2), np.inf)
+
+
 def bound_of(evaluator: Evaluator, batch: int) -> SegmentBound:
     """The bound of a network on a system for a whole batch (rule M64).
 
@@ -79,17 +112,13 @@ def bound_of(evaluator: Evaluator, batch: int) -> SegmentBound:
     """
     problem = problem_arrays(evaluator, batch, 0.0)
     caches = make_caches(problem)
-    room = np.zeros((len(problem.batches) * len(problem.parts), 2))
-    fronts: list[FloatArray] = []
-    for layer in range(len(problem.table)):
-        n = bound_parts.keep_best(room, bound_parts.layer_options(problem, caches, layer, room))
-        fronts.append(room[:n].copy() if n else np.full((1, 2), np.inf))
+    fronts = [_front_of(evaluator, problem, caches, layer) for layer in range(len(problem.table))]
     words, transfers = needed_words(problem, evaluator)
     system = evaluator.system
     fixed = words * system.memories.pj_per_word
     ports = len(system.memories.ports[0])
     carried = max(0, words - transfers * (ports - 1)) // ports
-    fixed += carried * least_way(evaluator) * min(problem.prices[HOP_PJ], problem.prices[DIE_HOP_PJ])
+    fixed += carried * least_way(evaluator) * link_price(evaluator, problem, False)
     moving = words / (system.memories.words_per_cycle_each * len(system.memories.ports))
     if system.clock_ghz != 1:  # times of segments are truncated
         moving = max(0.0, moving / system.clock_ghz - len(fronts) * batch)

@@ -1,4 +1,4 @@
-"""The least that a layer costs on any cores, in any batch and partition: what the bound adds up (rules M61 to M63)."""
+"""The least that a layer costs on any cores, in any batch and partition: what the bound adds up (rules M61 to M67)."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from codesign.core.kernel_library import FloatArray, IntArray
 from codesign.scheduling.segments.kernels import layout
 from codesign.scheduling.segments.kernels.core_mapper import BIG, CYCLES, ENERGY, FIGURES, ceil_div
 from codesign.scheduling.segments.kernels.layout import own_channels
-from codesign.scheduling.segments.kernels.machine import CLOCK, Caches, Problem
+from codesign.scheduling.segments.kernels.machine import CAPACITY, CLOCK, RESERVE, Caches, Problem
 from codesign.scheduling.segments.kernels.placed_leaf import core_figures, mix, whole_batch
 
 TILE_ENTRIES = 8192
@@ -65,15 +65,72 @@ def _known_figures(
 
 
 @njit
-def layer_options(problem: Problem, caches: Caches, layer: int, options: FloatArray) -> int:
-    """Energy and core time of a layer for the whole batch, of every batch and partition (rule M61).
+def _window(size_out: int, kernel: int, stride: int, pad: int, size_in: int) -> int:
+    """Input rows between the first and the last that some output rows read, at least."""
+    return max(1, min((size_out - 1) * stride + kernel - 2 * pad, size_in))
 
-    Energy is that of the cores and of filling their big buffers, with one copy of what is shared; core time is cycles x cores.
+
+@njit
+def least_bytes(problem: Problem, layer: int, batch: int, parts: IntArray) -> int:
+    """Bytes of the fullest core of a layer while it runs, at least: the largest tile of inputs and weights (rule M67)."""
+    shape = problem.table[layer]
+    kind = shape[layout.TYPE]
+    b, k = ceil_div(batch, parts[1]), ceil_div(shape[layout.OUT_K], parts[0])
+    rows, columns = ceil_div(shape[layout.OUT_H], parts[2]), ceil_div(shape[layout.OUT_W], parts[3])
+    weights = shape[layout.WEIGHT_WORDS] // shape[layout.OUT_K] * k
+    if shape[layout.BATCHED_WEIGHT] == 1:
+        weights *= b
+    inputs = 0
+    if kind in (layout.ELTWISE, layout.PTP):
+        inputs = k * rows * columns * (shape[layout.OPERANDS] if kind == layout.ELTWISE else 1)
+    elif kind in (layout.CONV, layout.GROUP_CONV, layout.POOL):
+        high = _window(rows, shape[layout.R], shape[layout.STRIDE_H], shape[layout.PAD_H], shape[layout.IN_H])
+        wide = _window(columns, shape[layout.S], shape[layout.STRIDE_W], shape[layout.PAD_W], shape[layout.IN_W])
+        channels = shape[layout.C] if kind == layout.CONV else k if kind == layout.POOL else 1
+        inputs = channels * high * wide
+    return inputs * b + weights + problem.limits[RESERVE]  # type: ignore[no-any-return]
+
+
+@njit
+def shared_hops(problem: Problem, layer: int, batch: int, parts: IntArray, spread: FloatArray) -> float:
+    """Words x links, at least, that a layer's words take beyond the way to one core, for the whole batch (rule M66).
+
+    A word that n cores receive takes n - 1 links or more, from wherever it comes. What counts drop by rounding is left out.
+
+    Args:
+        problem: Network and system.
+        layer: Number of the layer.
+        batch: Samples of a run.
+        parts: Of channels, batch, height, width.
+        spread: Of `spread_of`.
+    """
+    shape, whole = problem.table[layer], whole_batch(problem)
+    runs, cores = whole // batch, problem.fabric.width * problem.fabric.height
+    hops = 0.0
+    if not own_channels(shape[layout.TYPE]) and spread[0] > 0.0:
+        links = min(parts[0], shape[layout.OUT_K]) - 1 - spread[1]
+        lost = spread[0] * runs * parts[1] * parts[2] * parts[3] * max(cores, problem.fabric.drams)
+        hops += max(0.0, links) * max(0.0, input_words(problem, layer) * whole - lost)
+    places = min(parts[2], shape[layout.OUT_H]) * min(parts[3], shape[layout.OUT_W])
+    if shape[layout.BATCHED_WEIGHT] == 0:
+        links = places * min(parts[1], batch) - 1 - spread[2]
+        words = shape[layout.WEIGHT_WORDS] - parts[0] * problem.fabric.drams
+        hops += max(0.0, max(0.0, links) * words - whole)
+    return hops
+
+
+@njit
+def layer_options(problem: Problem, caches: Caches, layer: int, spread: FloatArray, options: FloatArray) -> int:
+    """Energy and core time of a layer for the whole batch, of every batch and partition (rules M61, M66, M67).
+
+    Energy is that of the cores, of filling their big buffers, and of links by which several cores receive the same word; core
+    time is cycles x cores.
 
     Args:
         problem: Network and system.
         caches: Core figures are kept in them.
         layer: Number of the layer.
+        spread: Producers whose words count, links of an input word and of a weight that are counted elsewhere, pJ of a word-hop.
         options: Receives energy and core time, batches x partitions rows of two.
 
     Returns:
@@ -94,6 +151,8 @@ def layer_options(problem: Problem, caches: Caches, layer: int, options: FloatAr
             parts = problem.parts[row]
             if parts[1] > batch or not _known_figures(problem, caches, keys, kept, layer, batch_at, row):
                 continue
+            if least_bytes(problem, layer, batch, parts) > problem.limits[CAPACITY]:
+                continue
             cores = parts[0] * parts[1] * parts[2] * parts[3]
             figures = caches.core_figures[layer, batch_at, row]
             copies = 1 if own_channels(shape[layout.TYPE]) else min(parts[0], shape[layout.OUT_K])
@@ -102,7 +161,7 @@ def layer_options(problem: Problem, caches: Caches, layer: int, options: FloatAr
             weights *= float(whole) if batched else float(parts[1])
             energy = figures[ENERGY] * cores * runs
             energy += weights * write + (outputs * read + inputs * copies * write) * float(whole)
-            options[n, 0] = energy
+            options[n, 0] = energy + spread[3] * shared_hops(problem, layer, batch, parts, spread)
             options[n, 1] = int(figures[CYCLES] / problem.prices[CLOCK]) * float(cores * runs)
             n += 1
     return n
