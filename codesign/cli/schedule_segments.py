@@ -200,7 +200,7 @@ def run(options: ScheduleOptions) -> None:
     if options.html is not None:
         from codesign.scheduling.segments.system_page import page
 
-        write_atomic(options.html, page(evaluator, found, bound))
+        write_atomic(options.html, page(evaluator, found, bound, simulated))
     if options.output_format == "json":
         typer.echo(json.dumps(record))
         return

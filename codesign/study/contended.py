@@ -14,7 +14,7 @@ from codesign.core.specs import spec_from_json
 from codesign.evaluation.many_cores import SECONDS_PER_TICK, SegmentsEvaluator
 from codesign.evaluation.metrics import Metrics
 from codesign.optim.pareto import nondominated
-from codesign.scheduling.segments.contention import ContentionSimulator
+from codesign.scheduling.segments.contention import ContentionSimulator, Simulated
 from codesign.scheduling.segments.evaluate import SEMANTICS, Evaluator
 from codesign.scheduling.segments.layers import SegmentNetwork
 from codesign.scheduling.segments.tree_files import tree_from_json
@@ -36,6 +36,7 @@ class ContendedNetwork:
         simulated: Its time on routers and DRAM queues.
         energy_pj: Its energy in that time.
         complete: Whether no step was given up.
+        run: The simulation, segment by segment.
     """
 
     name: str
@@ -44,6 +45,7 @@ class ContendedNetwork:
     simulated: int
     energy_pj: float
     complete: bool
+    run: Simulated
 
     def to_json(self) -> JsonObject:
         """As `CONTENTION_FILE` holds it."""
@@ -126,7 +128,7 @@ def _network(network: SegmentNetwork, record: Mapping[str, Any], rules: str, tri
     found = evaluator.evaluate(tree_from_json(encoding["tree"], network, where))
     run = ContentionSimulator(evaluator).simulate(found)
     time = found.rows[0].time
-    return ContendedNetwork(network.name, float(record["weight"]), time, run.time, run.energy_pj, run.complete)
+    return ContendedNetwork(network.name, float(record["weight"]), time, run.time, run.energy_pj, run.complete, run)
 
 
 def _metrics(trial: Trial, networks: tuple[ContendedNetwork, ...]) -> dict[str, float]:

@@ -275,11 +275,10 @@ def _with_systems(run: StudyRun, systems: SegmentsEvaluator, spec: StudySpec) ->
     """The front of systems of many cores as files, and on routers and DRAM queues where that is asked for."""
     from codesign.study.system_pages import write_system_pages
 
-    run = replace(run, pages=tuple(write_system_pages(run.study, systems)))
     if spec.judge.timing == EVENT:
         run = replace(run, contended=contend_front(run.study, systems))
         write_contended_front(run.contended, Path(spec.place.out))
-    return run
+    return replace(run, pages=tuple(write_system_pages(run.study, systems, run.contended)))
 
 
 def _run(prepared: PreparedStudy, study: Study, listener: Listener) -> StudyRun:

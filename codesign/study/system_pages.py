@@ -1,5 +1,6 @@
 """The front of a study of systems of many cores as files: each system, each tree, and a page that draws them."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,12 @@ from codesign.core.files import write_atomic, write_json
 from codesign.core.specs import spec_from_json
 from codesign.evaluation.many_cores import SegmentsEvaluator
 from codesign.scheduling.segments.bound import bound_of
+from codesign.scheduling.segments.contention import Simulated
 from codesign.scheduling.segments.evaluate import SEMANTICS, Evaluator
 from codesign.scheduling.segments.layers import SegmentNetwork
 from codesign.scheduling.segments.system_page import page
 from codesign.scheduling.segments.tree_files import tree_from_json
+from codesign.study.contended import ContendedDesign
 from codesign.study.study import Study
 
 FOLDER = "schedules"
@@ -23,28 +26,41 @@ MOST_PAGES = 24
 """Pages that are written at most."""
 
 
-def write_system_pages(study: Study, judged: SegmentsEvaluator) -> list[Path]:
+def write_system_pages(
+    study: Study, judged: SegmentsEvaluator, contended: Sequence[ContendedDesign] = ()
+) -> list[Path]:
     """Write the designs of the front: ``trial-N.yaml`` for `schedule --arch`, and for each network a tree and a page.
 
     Args:
         study: With its trials.
         judged: How they were judged.
+        contended: Designs that were simulated; their pages show links and cycles of the simulation.
 
     Returns:
         The pages.
     """
     folder = study.folder / FOLDER
     pages: list[Path] = []
+    simulated = {(design.trial, network.name): network.run for design in contended for network in design.networks}
     by_name = {network.name: network for network, _ in judged.networks}
     for trial in study.front():
         for record in study.detail(trial.number).get("networks", ()):
             if len(pages) < MOST_PAGES and "encoding" in record and record["name"] in by_name:
                 folder.mkdir(exist_ok=True)
-                pages.append(_page(folder, trial.number, by_name[record["name"]], record["encoding"], judged))
+                network = by_name[record["name"]]
+                shown = simulated.get((trial.number, network.name))
+                pages.append(_page(folder, trial.number, network, record["encoding"], judged, shown))
     return pages
 
 
-def _page(folder: Path, trial: int, network: SegmentNetwork, encoding: Any, judged: SegmentsEvaluator) -> Path:
+def _page(
+    folder: Path,
+    trial: int,
+    network: SegmentNetwork,
+    encoding: Any,
+    judged: SegmentsEvaluator,
+    simulated: Simulated | None,
+) -> Path:
     system = spec_from_json(ManyCore, encoding["system"], f"trial {trial}")
     evaluator = Evaluator(system, network, SEMANTICS[judged.rules])
     found = evaluator.evaluate(tree_from_json(encoding["tree"], network, f"trial {trial}"))
@@ -52,5 +68,5 @@ def _page(folder: Path, trial: int, network: SegmentNetwork, encoding: Any, judg
     name = f"trial-{trial}-{network.name}"
     write_json(folder / f"{name}.json", {"tree": encoding["tree"]})
     path = folder / f"{name}.html"
-    write_atomic(path, page(evaluator, found, bound_of(evaluator, judged.batch)))
+    write_atomic(path, page(evaluator, found, bound_of(evaluator, judged.batch), simulated))
     return path

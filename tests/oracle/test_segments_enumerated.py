@@ -1,6 +1,7 @@
 """Small systems and networks, all trees counted: the search finds the best one, and the bound is never above it."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -12,7 +13,8 @@ from codesign.scheduling.segments.evaluate import SEMANTICS, Evaluator
 from codesign.scheduling.segments.kernels.segment_cost import tree_cost
 from codesign.scheduling.segments.kernels.tree import LEAF, SPACE, TIME
 from codesign.scheduling.segments.layers import LayerKind, SegmentLayer, SegmentNetwork
-from codesign.scheduling.segments.search import SearchSettings, TreeSearch
+from codesign.scheduling.segments.search import SearchSettings, TreeSearch, layer_kin
+from codesign.scheduling.segments.segment_tree import Cut
 
 Shape = int | tuple[int, int, tuple["Shape", ...]]
 """A leaf's layer, or kind, groups and children of a cut."""
@@ -123,3 +125,40 @@ def test_the_search_finds_the_best_tree_and_the_bound_is_below_all(
         assert bound.energy_pj <= evaluation.rows[0].energy_pj and bound.time <= evaluation.rows[0].time
     best = TreeSearch(evaluator, 2, settings).run()
     assert best.evaluation.edp == pytest.approx(found[0][0], rel=1e-9), f"of {len(found)} trees"
+
+
+@pytest.mark.parametrize("rules", ["set", "gemini", "own"])
+@pytest.mark.parametrize("powers", [(1.0, 1e-6), (1e-6, 1.0), (1.0, 1.0)])
+def test_no_search_for_one_figure_alone_is_below_the_bound(rules: str, powers: tuple[float, float]) -> None:
+    wide = replace(system(8192), name="nine", width=3, height=3)
+    network = SegmentNetwork(
+        "fork",
+        (
+            *(layer("a", 8, 16, 8, 3, (), 8), layer("b", 16, 32, 8, 1, (0,)), layer("c", 16, 64, 8, 3, (0,))),
+            *(layer("d", 96, 32, 8, 1, (1, 2)), layer("e", 32, 16, 8, 3, (3,)), layer("f", 16, 32, 8, 1, (4,))),
+        ),
+    )
+    evaluator = Evaluator(wide, network, SEMANTICS[rules])
+    settings = SearchSettings(steps=4000, energy_power=powers[0], time_power=powers[1], least_use=0.0)
+    found, bound = TreeSearch(evaluator, 4, settings).run().evaluation, bound_of(evaluator, 4)
+    assert bound.energy_pj <= found.rows[0].energy_pj
+    assert bound.time <= found.rows[0].time and bound.edp <= found.edp
+
+
+def test_layers_of_equal_shape_share_what_is_known_of_them() -> None:
+    network = SegmentNetwork(
+        "row", (layer("a", 8, 8, 8, 3, (), 8), *(layer(n, 8, 8, 8, 3, (i,)) for i, n in enumerate("bcd")))
+    )
+    kin = layer_kin(Evaluator(system(65536), network, SEMANTICS["own"]))
+    assert kin.tolist() == [[0, 0], [1, 1], [1, 1], [1, 1]]
+
+
+def test_a_search_without_time_starts_from_long_cuts() -> None:
+    """A row of layers whose words fit the buffers: the start keeps them on chip, in one cut in time over all of them."""
+    layers = tuple(layer(str(i), 8, 8, 8, 3, (i - 1,) if i else (), 0 if i else 8) for i in range(8))
+    evaluator = Evaluator(system(65536), SegmentNetwork("row", layers), SEMANTICS["own"])
+    search = TreeSearch(evaluator, 2, SearchSettings(seconds=0.0, least_use=0.0))
+    flat = search.flat()
+    assert search.start(8) < flat
+    (segment,) = search.tree(search.current).children
+    assert isinstance(segment, Cut) and len(segment.children) == 8

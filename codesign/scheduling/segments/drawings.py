@@ -156,9 +156,11 @@ def timeline_svg(runs: Sequence[LayerRuns], cores: int, time: float) -> str:
         if size > 7 * len(run.name) and tall > 11:
             parts.append(f'<text x="{x + size / 2:.1f}" y="{y + tall / 2 + 4:g}">{escape(run.name)}</text>')
     for core in range(0, cores, max(1, cores // 8)):
-        parts.append(f'<text class="axis" x="-6" y="{core * row + row:g}" text-anchor="end">core {core}</text>')
+        parts.append(f'<text class="axis" x="-6" y="{core * row + row:g}" style="text-anchor:end">core {core}</text>')
     for k in range(5):
-        parts.append(f'<text class="axis" x="{wide * k / 4:g}" y="{high + 16:g}">{time * k / 4:,.0f}</text>')
+        side = "end" if k == 4 else "middle"
+        place = f'x="{wide * k / 4:g}" y="{high + 16:g}" style="text-anchor:{side}"'
+        parts.append(f'<text class="axis" {place}>{time * k / 4:,.0f}</text>')
     return "".join([*parts, "</svg>"])
 
 
@@ -170,8 +172,8 @@ def bars_svg(values: Sequence[tuple[str, float]], unit: str) -> str:
     for i, (name, value) in enumerate(values):
         y = 24 * i + 4
         parts.append(
-            f'<text x="150" y="{y + 13}" text-anchor="end">{escape(name)}</text>'
+            f'<text x="150" y="{y + 13}" style="text-anchor:end">{escape(name)}</text>'
             f'<rect class="bar" x="158" y="{y}" width="{300 * value / most:.1f}" height="17"/>'
-            f'<text x="{164 + 300 * value / most:.1f}" y="{y + 13}" text-anchor="start">{value:,.4g} {unit}, {value / whole:.1%}</text>'
+            f'<text x="{164 + 300 * value / most:.1f}" y="{y + 13}" style="text-anchor:start">{value:,.4g} {unit}, {value / whole:.1%}</text>'
         )
     return "".join([*parts, "</svg>"])

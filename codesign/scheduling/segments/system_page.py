@@ -4,6 +4,7 @@ from html import escape
 
 from codesign.arch.chiplet_cost import money
 from codesign.scheduling.segments.bound import SegmentBound
+from codesign.scheduling.segments.contention import Simulated
 from codesign.scheduling.segments.drawings import (
     bars_svg,
     heat_colour,
@@ -13,7 +14,7 @@ from codesign.scheduling.segments.drawings import (
     timeline_svg,
 )
 from codesign.scheduling.segments.energy_parts import energy_parts_pj
-from codesign.scheduling.segments.evaluate import Evaluation, Evaluator
+from codesign.scheduling.segments.evaluate import OWN_RULES, Evaluation, Evaluator
 from codesign.scheduling.segments.timeline import LayerRuns, timeline_of
 
 MOST_SEGMENTS = 12
@@ -30,17 +31,25 @@ table{border-collapse:collapse}td,th{padding:3px 12px;border-bottom:1px solid #d
 """
 
 
-def page(evaluator: Evaluator, found: Evaluation, bound: SegmentBound | None) -> str:
+def page(
+    evaluator: Evaluator, found: Evaluation, bound: SegmentBound | None, simulated: Simulated | None = None
+) -> str:
     """The page: everything inline, nothing fetched.
+
+    With a simulation, links show the share of the simulated time (rule M92); a link carries the words of our own rules then,
+    for these are the packets' ways.
 
     Args:
         evaluator: Network, system and rules.
         found: The tree with its figures.
         bound: Of all trees; None where it is not shown for these rules.
+        simulated: The tree on routers and DRAM queues; None where it was not simulated.
     """
     system, network, whole = evaluator.system, evaluator.network, found.rows[0]
     runs = timeline_of(network, found)
-    loads = link_shares(system, whole.counter, float(whole.time))
+    carried = found if simulated is None else Evaluator(system, network, OWN_RULES).evaluate(found.root)
+    time = whole.time if simulated is None else simulated.time
+    loads = link_shares(system, carried.rows[0].counter, float(time))
     busiest = max((share for _, share in loads.values()), default=0.0)
     title = f"{network.name} on {system.name}"
     energies = [(name, pj / 1e6) for name, pj in energy_parts_pj(evaluator, found).items() if pj]
@@ -51,14 +60,14 @@ def page(evaluator: Evaluator, found: Evaluation, bound: SegmentBound | None) ->
     )
     body = [
         f"<h1>{escape(title)}</h1>",
-        _summary(evaluator, found, bound),
-        "<h2>The system and its links over the whole run</h2>",
+        _summary(evaluator, found, bound, simulated),
+        f"<h2>The system and its links over the whole {'run' if simulated is None else 'simulated run'}</h2>",
         f"<p>Link colour: share of the time a link is busy with its words {scale}. Dashed: dies. Numbers beside the mesh: DRAM.</p>",
         mesh_svg(system, [], loads, busiest),
         "<h2>Who computes what when</h2>",
         timeline_svg(runs, system.cores, float(whole.time)),
         "<h2>Segments</h2>",
-        _segments(evaluator, found, runs),
+        _segments(evaluator, found, carried, runs, simulated),
         "<h2>Energy by part</h2>",
         bars_svg(sorted(energies, key=lambda e: -e[1]), "µJ"),
         "<h2>Cost by part</h2>",
@@ -68,7 +77,7 @@ def page(evaluator: Evaluator, found: Evaluation, bound: SegmentBound | None) ->
     return f"{head}<body>{''.join(body)}</body></html>\n"
 
 
-def _summary(evaluator: Evaluator, found: Evaluation, bound: SegmentBound | None) -> str:
+def _summary(evaluator: Evaluator, found: Evaluation, bound: SegmentBound | None, simulated: Simulated | None) -> str:
     system, whole, cost = evaluator.system, found.rows[0], money(evaluator.system)
     lines = [
         ("time", f"{whole.time:,} {'cycles' if system.clock_ghz == 1 else 'ns'}"),
@@ -79,13 +88,30 @@ def _summary(evaluator: Evaluator, found: Evaluation, bound: SegmentBound | None
         ("system", f"{system.width} x {system.height} cores of {system.core.macs:,} MACs on {system.dies.count} dies"),
         ("area and cost", f"{cost.total_mm2:,.1f} mm², {cost.overall_usd:,.2f} USD"),
     ]
+    if simulated is not None:
+        lost = simulated.time / max(simulated.free, 1) - 1
+        unit = "cycles" if system.clock_ghz == 1 else "ns"
+        partial = "" if simulated.complete else ", partial: a step went on too long"
+        lines.append(
+            (
+                "on the mesh, simulated",
+                f"{simulated.time:,} {unit}, {lost:+.1%} on the same steps without contention;"
+                f" {simulated.edp:.5g} pJ x cycles{partial}",
+            )
+        )
     if bound is not None:
         lines.append(("no tree is below", f"{bound.edp:.5g} pJ x cycles: gap {bound.gap(found.edp):.1%}"))
     rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in lines)
     return f"<table>{rows}</table>"
 
 
-def _segments(evaluator: Evaluator, found: Evaluation, runs: list[LayerRuns]) -> str:
+def _segments(
+    evaluator: Evaluator,
+    found: Evaluation,
+    carried: Evaluation,
+    runs: list[LayerRuns],
+    simulated: Simulated | None,
+) -> str:
     """The longest segments in their order: cores by layer, links by their load within the segment."""
     system, shape = evaluator.system, found.arrays
     nodes, child = [], int(shape.first[0])
@@ -97,14 +123,18 @@ def _segments(evaluator: Evaluator, found: Evaluation, runs: list[LayerRuns]) ->
     for number in longest:
         row = found.rows[nodes[number]]
         inside = [run for run in runs if run.segment == number]
-        loads = link_shares(system, row.counter, float(row.time))
+        time, lost = row.time, ""
+        if simulated is not None:
+            run = simulated.segments[number]
+            time, lost = run.time, f", simulated {run.time:,} ({run.time / max(run.free, 1) - 1:+.1%} by contention)"
+        loads = link_shares(system, carried.rows[nodes[number]].counter, float(time))
         busiest = max((share for _, share in loads.values()), default=0.0)
         names = " ".join(
             f'<span class="chip" style="background:{layer_colour(run.layer)}">{escape(run.name)}</span>'
             for run in inside
         )
         share = row.time * int(shape.groups[0]) / max(found.rows[0].time, 1)
-        caption = f"<b>Segment {number}</b>, {share:.1%} of the time, busiest link {busiest:.0%}: {names}"
+        caption = f"<b>Segment {number}</b>, {share:.1%} of the time{lost}, busiest link {busiest:.0%}: {names}"
         drawn = mesh_svg(system, inside, loads, busiest)
         figures.append(f"<figure>{drawn}<figcaption>{caption}</figcaption></figure>")
     more = len(nodes) - len(longest)

@@ -281,6 +281,8 @@ def test_the_front_is_simulated_with_its_recorded_trees(tmp_path: Path) -> None:
                 "--arch", folder / "schedules" / f"{name}.yaml", "--timing", "event", "--format", "json",
                 "--evaluate", folder / "schedules" / f"{name}-{NETWORK}.json").json  # fmt: skip
     assert again["simulated_cycles"] == design["networks"][0]["latency_cycles"]
+    shown = (folder / "schedules" / f"{name}-{NETWORK}.html").read_text()
+    assert f"{again['simulated_cycles']:,}" in shown and "simulated run" in shown
     refused = explore(tmp_path, "--timing", "event", "--timing-table", "none")
     assert refused.code == 2 and "--timing-table plays no part with --scheduler segments" in " ".join(
         refused.err.split()

@@ -7,6 +7,7 @@ import pytest
 from codesign.core.goals import Budget, Objective
 from codesign.scheduling.protocol import ScheduleProblem
 from codesign.scheduling.segments.bound import bound_of
+from codesign.scheduling.segments.contention import ContentionSimulator
 from codesign.scheduling.segments.drawings import link_shares, place_of
 from codesign.scheduling.segments.energy_parts import energy_parts_pj
 from codesign.scheduling.segments.evaluate import Evaluation, Evaluator
@@ -88,3 +89,17 @@ def test_the_page_draws_every_core_and_states_the_gap(searched: tuple[Evaluator,
     assert len(re.findall('class="core"', first)) == 36
     assert len(re.findall('class="die"', first)) == evaluator.system.dies.count
     assert "no tree is below" in text and "no tree is below" not in page(evaluator, found, None)
+
+
+def test_a_simulated_page_shares_the_simulated_time_among_its_links(searched: tuple[Evaluator, Evaluation]) -> None:
+    evaluator, found = searched
+    simulated = ContentionSimulator(evaluator).simulate(found)
+    text = page(evaluator, found, None, simulated)
+    assert "over the whole simulated run" in text and f"{simulated.time:,}" in text
+    assert "on the mesh, simulated" not in page(evaluator, found, None)
+    shares = link_shares(evaluator.system, found.rows[0].counter, float(simulated.time))
+    words, share = max(shares.values(), key=lambda load: load[1])
+    assert f"{words:,} words, busy {share:.0%} of the time" in text.split('class="mesh"')[1]
+    shown = re.findall(r"simulated ([\d,]+) \(", text)
+    times = {f"{segment.time:,}" for segment in simulated.segments}
+    assert shown and set(shown) <= times
