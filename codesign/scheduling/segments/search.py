@@ -38,6 +38,9 @@ RETURN_SHARE = 0.85
 START_SHARE = 0.6
 """Share of the time after which the start takes no longer segments."""
 
+ROOT_SHARE = 0.65
+"""Share of the time after which the start takes no longer cuts below a root with groups."""
+
 TIME_SHARE = 0.45
 """Share of the time after which the start takes no longer cuts in time."""
 
@@ -268,10 +271,19 @@ class TreeSearch:
         Raises:
             NothingFitsError: No batch of layers one after another fits.
         """
-        options, costs = self._priced(longest)
-        best, per_time = float("inf"), 1.0
+        best, begin = float("inf"), clock.cpu_seconds()
+        for root_groups in divisors(self.batch):
+            options, costs = self._priced(longest, root_groups, begin)
+            best = min(best, self._cut(root_groups, options, costs, best))
+        return best if np.isfinite(best) else self.flat()
+
+    def _cut(self, root_groups: int, options: IntArray, costs: FloatArray, best: float) -> float:
+        """Cut the layers at what segments cost, at several prices of time; a better tree than `best` is left in `current`."""
+        per_time = 1.0
         for _ in range(6):
-            energy, spent = tree_search.cut_by_program(self.problem, costs, self.order, options, per_time, self.trial)
+            energy, spent = tree_search.cut_by_program(
+                self.problem, costs, self.order, root_groups, options, per_time, self.trial
+            )
             if not np.isfinite(energy):
                 break
             value = self.value(self.trial)
@@ -280,33 +292,40 @@ class TreeSearch:
                 moves.copy_tokens(self.trial, self.current)
             ratio = self.settings.time_power / self.settings.energy_power
             per_time = ratio * energy / spent
-        return best if np.isfinite(best) else self.flat()
+        return best
 
-    def _priced(self, longest: int) -> tuple[IntArray, FloatArray]:
+    def _priced(self, longest: int, root_groups: int, begin: float) -> tuple[IntArray, FloatArray]:
         """Options of segments, and energy and time of each over all consecutive layers, lengths x layers x options x 2.
 
         Layers alone come first, then cuts in time and those of blocks, then cuts in space; each kind until its share of the
-        time is spent or none fits.
+        time is spent or none fits. Where the root has groups, cuts in time have none and there are none in space.
+
+        Args:
+            longest: Most layers of a cut in space.
+            root_groups: Runs of every segment.
+            begin: CPU time at which the start began.
         """
-        groups = divisors(self.batch)
+        groups = divisors(self.batch) if root_groups == 1 else [1]
         single = np.array([(tree_kernels.LEAF, 1, 0)], np.int64)
         in_time = np.array([(tree_kernels.TIME, g, blocks) for g in groups for blocks in (0, 1)], np.int64)
         in_space = np.array([(tree_kernels.SPACE, g, 0) for g in groups], np.int64)
         most = min(LONGER_IN_TIME * longest, len(self.order))
         options = np.concatenate((single, in_time, in_space))
         costs: FloatArray = np.full((most, len(self.order), len(options), 2), np.inf)
-        begin, at = clock.cpu_seconds(), 0
+        at, last = 0, START_SHARE if root_groups == 1 else ROOT_SHARE
         for kind, lengths, share, sure in (
             (single, [1], 1.0, 0),
-            (in_time, coarse_first(most), TIME_SHARE, SURE_LENGTHS),
-            (in_space, list(range(2, min(longest, most) + 1)), START_SHARE, 0),
+            (in_time, coarse_first(most), TIME_SHARE if root_groups == 1 else last, SURE_LENGTHS),
+            (in_space, list(range(2, min(longest, most) + 1)) if root_groups == 1 else [], last, 0),
         ):
             limit = share * self.settings.seconds if self.settings.steps is None else float("inf")
-            self._price_kind(kind, lengths, sure, begin + limit, costs[:, :, at : at + len(kind)])
+            self._price_kind(root_groups, kind, lengths, sure, begin + limit, costs[:, :, at : at + len(kind)])
             at += len(kind)
         return options, costs
 
-    def _price_kind(self, kind: IntArray, lengths: list[int], sure: int, until: float, costs: FloatArray) -> None:
+    def _price_kind(
+        self, root_groups: int, kind: IntArray, lengths: list[int], sure: int, until: float, costs: FloatArray
+    ) -> None:
         """Price segments of one kind, length by length, until none fits any more or, after some lengths, a CPU time."""
         known: dict[int, FloatArray] = {}
         most = len(costs)
@@ -323,6 +342,7 @@ class TreeSearch:
                 self.trial,
                 self.scratch,
                 self.order,
+                root_groups,
                 kind,
                 length,
                 length - below,

@@ -132,6 +132,7 @@ def price_segments(
     tokens: Tokens,
     scratch: Scratch,
     order: IntArray,
+    root_groups: int,
     options: IntArray,
     length: int,
     less: int,
@@ -148,6 +149,7 @@ def price_segments(
         tokens: Room.
         scratch: Room.
         order: Layers.
+        root_groups: Runs of every segment.
         options: Kind of the cut, its groups, and 1 where its children are blocks, m x 3; kind `LEAF` is for single layers.
         length: Layers of a segment.
         less: How many layers fewer those of `shorter` have; 0 where nothing is known.
@@ -161,7 +163,7 @@ def price_segments(
     keys = np.zeros(n, np.int64)
     starts = np.zeros(length + 1, np.int64)
     whole = problem.batches[problem.batches.shape[0] - 1]
-    write_flat(tokens, order, 1)
+    write_flat(tokens, order, root_groups)
     for first in range(n - length + 1):
         keys[first] = _likeness(problem, scratch, order, first, first + length)
         like = 0
@@ -172,7 +174,7 @@ def price_segments(
             continue
         for o in range(options.shape[0]):
             costs[first, o] = np.inf
-            if whole % options[o, 1] != 0:
+            if whole % (root_groups * options[o, 1]) != 0:
                 continue
             if options[o, 0] == TIME and less > 0:
                 flat = o - options[o, 2]
@@ -193,14 +195,21 @@ def price_segments(
 
 @njit
 def cut_by_program(
-    problem: Problem, costs: FloatArray, order: IntArray, options: IntArray, per_time: float, tokens: Tokens
+    problem: Problem,
+    costs: FloatArray,
+    order: IntArray,
+    root_groups: int,
+    options: IntArray,
+    per_time: float,
+    tokens: Tokens,
 ) -> tuple[float, float]:
-    """The cuts of least energy + `per_time` x time, by dynamic programming; returns energy and time (rule M52).
+    """The cuts of least energy + `per_time` x time, by dynamic programming; returns those of a run of the root (rule M52).
 
     Args:
         problem: Network and system.
         costs: Of `price_segments` for each length, lengths x layers x m x 2.
         order: Layers.
+        root_groups: Runs of every segment.
         options: See `price_segments`.
         per_time: Energy that a unit of time is worth.
         tokens: Receives the tree.
@@ -218,7 +227,7 @@ def cut_by_program(
     if best[0] == np.inf:
         return np.inf, np.inf
     starts = np.zeros(longest + 1, np.int64)
-    tokens.kind[0], tokens.layer[0], tokens.groups[0], tokens.choice[0] = TIME, -1, 1, 0
+    tokens.kind[0], tokens.layer[0], tokens.groups[0], tokens.choice[0] = TIME, -1, root_groups, 0
     at, first, energy, time = 1, 0, 0.0, 0.0
     while first < n:
         length, o = length_of[first], option_of[first]
