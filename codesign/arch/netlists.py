@@ -46,7 +46,7 @@ class LogicShape:
 
     @property
     def elements(self) -> int:
-        """Processing elements."""
+        """Processing elements of the array: rows times columns."""
         return self.rows * self.cols
 
     @property
@@ -190,7 +190,7 @@ class NetlistAreas:
         return shape.elements * beside + math.fsum(self.part_nand2(part, shape) for part in parts)
 
     def dma_nand2(self, shape: LogicShape) -> float:
-        """Both DMA engines."""
+        """Area of both DMA engines in NANDs of two inputs."""
         return self.part_nand2("reader", shape) + self.part_nand2("writer", shape)
 
 

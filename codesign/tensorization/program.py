@@ -148,12 +148,12 @@ class Begin:
 
 @dataclass(frozen=True)
 class Finish:
-    """Store the output's buffer."""
+    """An instruction that stores the buffer of the output."""
 
 
 @dataclass(frozen=True)
 class Issue:
-    """Call the intrinsic."""
+    """An instruction that calls the intrinsic once."""
 
 
 TreeNode = ForLoop | Fetch | Begin | Finish | Issue

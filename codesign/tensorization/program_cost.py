@@ -120,7 +120,7 @@ class ProgramCost:
         return sum(t.moved_bytes for t in self.transfers)
 
     def to_json(self) -> JsonObject:
-        """Plain values."""
+        """The fields as plain values that JSON can hold."""
         return {
             "status": "ok",
             "latency_cycles": self.latency_cycles,

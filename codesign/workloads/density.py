@@ -138,7 +138,7 @@ class Uniform(Density):
         return math.exp(_log_choose(total - nonzeros, words) - _log_choose(total, words))
 
     def occupancy(self, tile: Extents, whole: Extents) -> Occupancy:
-        """The hypergeometric distribution."""
+        """How many non-zeros a tile holds: the hypergeometric distribution."""
         total, nonzeros, words = self._counts(tile, whole)
         least, most = max(0, words - (total - nonzeros)), min(words, nonzeros)
         return _hypergeometric(total, nonzeros, words, least, most)

@@ -193,7 +193,7 @@ class TraceEnergy:
 
     @property
     def total(self) -> float:
-        """Everything."""
+        """Energy of commands, standby and refresh together."""
         return self.core + self.power_down_active + self.power_down_closed + self.self_refresh + self.deep_sleep
 
 

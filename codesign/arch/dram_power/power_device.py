@@ -158,7 +158,7 @@ class PowerDevice:
 
     @property
     def where(self) -> str:
-        """For messages."""
+        """The device's name as messages give it."""
         return f"DRAM device {self.name!r}"
 
     @property

@@ -62,7 +62,7 @@ class Run:
 
     @property
     def last(self) -> int:
-        """The last operator."""
+        """The last operator of the run."""
         return self.first + len(self.links)
 
 

@@ -54,12 +54,12 @@ class Product:
 
     @property
     def input_bytes(self) -> float:
-        """Both operands, once."""
+        """Bytes of both operands, each counted once."""
         return self.batch * self.k * (self.m * self.left_bytes + self.n * self.right_bytes)
 
     @property
     def result_bytes(self) -> float:
-        """The result, once."""
+        """Bytes of the result, counted once."""
         return self.batch * self.m * self.n * self.output_bytes
 
 

@@ -68,7 +68,7 @@ class Stream:
 
     @property
     def elements(self) -> int:
-        """Elements in all."""
+        """Elements of all rows together."""
         return self.rows * self.length
 
 

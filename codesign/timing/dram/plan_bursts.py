@@ -73,7 +73,7 @@ class MemoryTraffic:
         return self.useful_bytes / moved if moved else 1.0
 
     def to_json(self) -> dict[str, object]:
-        """As commands print it."""
+        """The values that commands print as JSON."""
         served = self.served
         return {
             "device": self.device,

@@ -39,7 +39,7 @@ class MeshUse:
     complete: bool
 
     def to_json(self) -> dict[str, object]:
-        """As commands print it."""
+        """The values that commands print as JSON."""
         return dict(vars(self))
 
 

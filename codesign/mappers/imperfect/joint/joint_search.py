@@ -120,7 +120,7 @@ class JointSearch:
 
     @property
     def objective(self) -> Objective:
-        """What is minimised."""
+        """What the search minimises."""
         return self.search.objective
 
     def profile(self, row: int) -> Profile:
