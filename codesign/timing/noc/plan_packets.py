@@ -1,4 +1,4 @@
-"""A plan whose transfers over a mesh take the cycles that the routers need for their packets (rules P7-P9)."""
+"""A plan whose transfers over a mesh take the cycles that the routers need for their packets (rules P7-P9 of `codesign.timing.noc.network`)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
