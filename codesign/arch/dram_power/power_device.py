@@ -7,7 +7,7 @@ from codesign.core.errors import UserError
 
 
 class Standard(Enum):
-    """A family of JEDEC standards; it decides what the currents mean (docs/reference/dram-energy.md, P1 to P6)."""
+    """A family of JEDEC standards; it decides what the currents mean (P1 to P6 of `codesign.arch.dram_power.command_energy`)."""
 
     DDR4 = "DDR4"
     DDR5 = "DDR5"
