@@ -9,7 +9,8 @@ from tests.command_line import run
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "files.md"
 LINKED = {
-    name: (PAGE.parent / "data" / name).read_text() for name in re.findall(r"\(data/(timeloop/\S+)\)", PAGE.read_text())
+    name: (PAGE.parent / "data" / name).read_text()
+    for name in re.findall(r"\(data/((?:timeloop|maestro)/[\w.]+)\)", PAGE.read_text())
 }
 BLOCKS = LINKED | dict(re.findall(r"^```(?:yaml|text) (\S+)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL))
 
