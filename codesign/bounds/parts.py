@@ -33,7 +33,7 @@ class RowSpace(Protocol):
         """The parameter names, in column order."""
 
     def to_points(self, indices: Indices) -> list[Point]:
-        """Rows as dicts."""
+        """The designs that rows of indices stand for, each by parameter name."""
 
 
 @final
