@@ -197,6 +197,16 @@ def print_front(study: Study, console: Console) -> None:
         console.print(f"trial {found.trial.number}, {', '.join(found.roles)}: {found.why}", highlight=False)
     for sentence in constant_objectives(study):
         console.print(sentence, highlight=False)
+    for sentence in figures_of(study):
+        console.print(f"figures: {sentence}", highlight=False)
+
+
+def figures_of(study: Study) -> tuple[str, ...]:
+    """Where areas and energies of the front's designs come from: a sentence a technology."""
+    from codesign.arch.provenance import recorded_text
+
+    records = (study.detail(trial.number).get("architecture", {}).get("provenance") for trial in study.front())
+    return tuple(dict.fromkeys(recorded_text(record) for record in records if record is not None))
 
 
 def front_table(study: Study) -> Table:
