@@ -26,7 +26,7 @@ from codesign.mapping.space import MapSpace, MapState, build_nest, copy_state, f
 from codesign.timing.derive import Machine, derive
 from codesign.timing.engine import COMPLETE, run
 from codesign.timing.event_state import SIMULATED
-from codesign.timing.least_cycles import cycles_with_waits, least_cycles
+from codesign.timing.least_cycles import least_cycles
 
 HOT, COLD = 0.5, 0.003
 """First and last temperature: relative worsening accepted with probability 1/e."""
@@ -49,7 +49,7 @@ class TimedWalk(NamedTuple):
     Attributes:
         machine: Constants of the event tier.
         objective: As in `codesign.mappers.driver.OBJECTIVE_CODE`.
-        operations: Of one simulation at most; 0: rules E12 and E13 give the cycles.
+        operations: Of one simulation at most; 0: nothing is simulated, rule E12 gives the cycles.
     """
 
     machine: Machine
@@ -70,11 +70,8 @@ def timed_value(
     """
     plan, _ = derive(kernel, nest, count, walk.machine)
     least = value_of(walk.objective, energy, max(cycles, least_cycles(plan)))
-    if least > most:
+    if walk.operations == 0 or least > most:
         return least, 0
-    if walk.operations == 0:
-        waited, operations = cycles_with_waits(plan)
-        return value_of(walk.objective, energy, max(cycles, waited)), operations
     result = run(plan, True, walk.operations, np.zeros((0, 4)))
     value = value_of(walk.objective, energy, result[1]) if result[0] == COMPLETE else np.inf
     return value, result[5][SIMULATED]
@@ -180,7 +177,7 @@ def search_timed(
         budget: Of the search.
         seed: Of the random choices.
         walks: How many at most.
-        operations: Of one simulation at most; 0: cycles are those of rules E12 and E13.
+        operations: Of one simulation at most; 0: cycles are those of rule E12.
     """
     began = clock.wall_seconds()
     space, table = encoded.space, factor_table(encoded.space)
