@@ -15,6 +15,7 @@ import csv
 import json
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -51,6 +52,7 @@ from codesign.workloads.workload import Workload
 from experiments.options import head_parser
 from experiments.validation.common import spearman
 
+_Columns = dict[str, Callable[[dict[str, Any]], str]]
 _EXCHANGES, _NO_EVENTS = 8, np.zeros((0, 4))
 
 
@@ -265,8 +267,8 @@ def write_tables(found: list[dict[str, Any]], folder: Path) -> None:
     def lost(item: dict[str, Any], key: str) -> str:
         return both(item, f"{key}_mean", f"{key}_worst", ".1%")
 
-    ranks = {
-        "architecture": lambda item: item["architecture"],
+    ranks: _Columns = {
+        "architecture": lambda item: str(item["architecture"]),
         "rank correlation, median and least layer": lambda item: both(item, "spearman_median", "spearman_least", ".3f"),
         "event over analytical cycles, median and worst": lambda item: ", ".join(
             f"{1 + item[f'event_over_analytic_{key}']:.2f}" for key in ("median", "worst")
@@ -276,8 +278,8 @@ def write_tables(found: list[dict[str, Any]], folder: Path) -> None:
         "`map --timing event` lost, mean and worst": lambda item: lost(item, "chosen_lost"),
         "CPU s of its searches": lambda item: f"{item['chosen_seconds']:.0f}",
     }
-    waits = {
-        "architecture": lambda item: item["architecture"],
+    waits: _Columns = {
+        "architecture": lambda item: str(item["architecture"]),
         "rank correlation, median and least layer": lambda item: both(
             item, "spearman_waits_median", "spearman_waits_least", ".3f"
         ),

@@ -74,15 +74,17 @@ class DesignSpace:
             UserError: There is no such technology, or the builder takes none.
         """
         load_technology(technology)
-        if not is_dataclass(self.builder) or "technology" not in {f.name for f in fields(self.builder)}:
+        known = {f.name for f in fields(self.builder)} if is_dataclass(self.builder) else set()
+        if "technology" not in known:
             hint = (
                 "it is a parameter: fix it by --constraint"
                 if "technology" in self.space.names
                 else "its file says which"
             )
             raise UserError(f"space {self.name!r} takes no other technology", hint=hint)
-        builder: Any = replace(self.builder, technology=technology)
-        return replace(self, name=f"{self.name}@{technology}", builder=builder)
+        name = f"{self.name.partition('@')[0]}@{technology}"
+        builder: Any = self.builder
+        return replace(self, name=name, builder=replace(builder, technology=technology))
 
     def with_choices(self, choices: Choices) -> "DesignSpace":
         """The same space whose designs choose a precision and so on too; every choice of more than one value is a parameter.
