@@ -67,6 +67,8 @@ def test_explore_takes_the_same_file(zeros: Path, tmp_path: Path) -> None:
     )  # fmt: skip
     assert found.code == 0, found.err
     assert found.json["trials"] == 2
+    shown = " ".join(found.err.split())
+    assert shown.count("real masks") == len(found.json["front"]) and "zeros spread evenly would be off by" in shown
 
 
 def test_explore_at_another_node_says_that_its_figures_are_scaled(tmp_path: Path) -> None:
