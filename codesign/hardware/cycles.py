@@ -85,11 +85,12 @@ def best_timed_plan(
     times = nest_times(best, layouts_of(best), memory=memory)
     kinds = [] if len(mapping.layouts) == len(PORTS) else [LayoutKind.BLOCKED]
     kinds = [*kinds, LayoutKind.GROUPED] if p.fills_wide else kinds
+    kinds = [*kinds, LayoutKind.PARTLY] if p.fills_wide and best.groups_partly else kinds
     for kind in kinds if p.overlaps else []:
         try:
             plan = best.in_layout(kind)
-            if kind is LayoutKind.GROUPED and max(plan.groups.values()) == 1:
-                continue  # a blocked one
+            if kind in (LayoutKind.GROUPED, LayoutKind.PARTLY) and max(plan.groups.values()) == 1:
+                continue  # a blocked one does as well
             found = nest_times(plan, layouts_of(plan), memory=memory)
         except UserError:  # more loops than the machine's nests have, or no room for groups
             continue
@@ -121,7 +122,7 @@ def nest_times(plan: NestPlan, layouts: dict[str, Layout], *, memory: MemoryTimi
     inner = [x.factor for x in plan.loops[n_seq:]]
     lines = len(plan.emissions.lines)
     windows = [len(plan.windows["A"]), len(plan.windows["B"]), lines]
-    words = [math.prod(plan.tile(q, plan.loc(q), local=True)) // plan.groups[q] if q in p.local else 0 for q in PORTS]
+    words = [math.prod(n for n, _, _ in plan.grouped_words(q)) if q in p.local else 0 for q in PORTS]
     state = array_state(p, windows, plan.emissions)
     nest = _Nest(
         np.array([x.factor for x in plan.loops[:n_seq]], np.int64),

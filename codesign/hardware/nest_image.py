@@ -12,7 +12,6 @@ from codesign.hardware.image import (
     line_address,
     place,
 )
-from codesign.hardware.lanes import group_bytes
 from codesign.hardware.layout import Layout, distance
 from codesign.hardware.nest_loops import PORTS
 from codesign.hardware.nest_plan import NestPlan, box_of, layouts_of
@@ -120,6 +119,8 @@ def _write_unit(plan: NestPlan, w: RegisterWriter) -> None:
     w.set("ny", plan.used_rows)
     w.set("nx", plan.used_cols)
     w.set("nl", 0)
+    if p.folds:
+        w.set("resting", len(plan.resting))
     w.set("ones", 0)
     w.many("run_bound", [b - 1 for b in bounds], p.run_loops)
     for port in ("A", "B"):
@@ -135,7 +136,7 @@ def _write_unit(plan: NestPlan, w: RegisterWriter) -> None:
         w.many(f"run_local_{port}", local, p.run_loops)
         words = plan.grouped_words(port)
         if port in "AB" and p.fills_wide:
-            w.set(f"fill_group_{port}", group_bytes(plan.groups[port]) >> 1)
+            w.set(f"fill_group_{port}", plan.group_bytes[port] >> 1)
         inner = [n for n, _, _ in words]
         w.many(f"fill_{port}_bound", [n - 1 for n in inner], p.run_loops)
         line = deltas(inner, [chip for _, chip, _ in words])

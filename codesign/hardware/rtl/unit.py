@@ -97,6 +97,7 @@ class ArrayUnit(Elaboratable):
             "ev_feed": Signal(3, name="ev_feed"), "ev_fill": Signal(name="ev_fill"),
             "ev_window": Signal(p.window_bits, name="ev_window"), "ev_go": Signal(name="ev_go"),
             "ev_first": Signal(name="ev_first"), "ev_drain": Signal(name="ev_drain"),
+            "ev_resting": Signal(12, name="ev_resting"),
             "ev_rows": Signal(7, name="ev_rows"), "ev_cols": Signal(7, name="ev_cols"), "ev_last": Signal(7, name="ev_last"),
             "ev_write": Signal(p.slots, name="ev_write"), "ev_read": Signal(name="ev_read"),
         }  # fmt: skip
@@ -110,6 +111,7 @@ class ArrayUnit(Elaboratable):
         self.r_used = {t: r.field(f"feed_{t}", 1) for t in "AB"}
         self.r_limits = {n: r.field(n, 7) for n in ("ny", "nx", "nl")}
         self.r_ones = r.field("ones", 2)
+        self.r_resting = r.field("resting", 12) if p.folds else Const(0, 12)
         self.r_bounds = {
             k: [r.field(f"{k}_bound_{i}", 16) for i in range(p.run_loops)]
             for k in ("run", *(f"fill_{t}" for t in "ABO" if t in p.local))
@@ -346,6 +348,7 @@ class ArrayUnit(Elaboratable):
         m.d.comb += [
             ev["ev_feed"].eq(feed), ev["ev_fill"].eq(fills), ev["ev_window"].eq(Mux(feed[2], w, w_in)), ev["ev_go"].eq(go),
             ev["ev_first"].eq(first), ev["ev_drain"].eq(self.kind_now == Command.DRAIN),
+            ev["ev_resting"].eq(self.r_resting),
             ev["ev_rows"].eq(self.r_limits["ny"]), ev["ev_cols"].eq(self.r_limits["nx"]), ev["ev_last"].eq(self.r_limits["nl"]),
         ]  # fmt: skip
 
