@@ -442,8 +442,8 @@ def _commands(
         if kind < 2 and array.beside[0]:
             now = max(now, filled)
             if not array.beside[1 + kind]:
-                now = max(now, state[IDLE])
-            filled = now + 1 + words[kind] * windows[kind]
+                now = max(now, state[IDLE] - 1)
+            filled = now + words[kind] * windows[kind]  # in its last cycle another begins
             now += 1
             continue
         now = max(now, state[IDLE] - state[APART])  # it takes one in the last cycle of another
@@ -518,4 +518,5 @@ def _walk(nest: _Nest, memory: _Memory, array: _Array) -> IntArray:
             spent[0], spent[1] = max(stored, at_hand.clock[0] - 1) + 1, at_hand.clock[2]
             return spent
         _advance(count, nest.bounds, n)
-        now += 1
+        if not state[APART] or moved[0] or moved[1] or moved[2]:
+            now += 1  # where no tile ends a machine that overlaps goes on in the cycle of its last command

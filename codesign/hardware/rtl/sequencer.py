@@ -219,9 +219,24 @@ class Sequencer(Elaboratable):
         }  # fmt: skip
         commands = [name for name, when in need.items() if when is not None]
 
+        def step() -> None:
+            """To the next iteration."""
+            m.d.comb += nest.step.eq(1)
+            m.d.sync += [moved.eq(Cat(*ends)), self.half.eq(self.half ^ (Cat(*ends) & self.loader.r_two))]
+            for i, t in enumerate(TENSORS):
+                again = (nest.advance & self.r_local_moves[t]).any()
+                m.d.sync += refill[i].eq(again)
+                if self.r_two_local is not None and i < 2:
+                    m.d.sync += self.other[i].eq(self.other[i] ^ (again & self.r_two_local[i]))
+            m.next = "WAIT"
+
         def follow(after: int) -> None:
-            """To the first command from that place on that is needed."""
+            """To the first command from that place on that is needed; after the last one on at once, unless a tile ends."""
             m.next = "ADVANCE"
+            if p.overlaps and after:
+                later = [need[name] for name in commands[after:]]
+                with m.If(~Cat(*ends, *later).any()):
+                    step()
             for name in reversed(commands[after:]):
                 with m.If(need[name]):
                     m.next = name
@@ -230,7 +245,7 @@ class Sequencer(Elaboratable):
             """Hand over the command, and go on when it is taken."""
             beside = p.fills_beside and k < 2
             if self.r_two_local is not None and beside:  # without another half the array must have left the tile
-                m.d.comb += [u.fill_valid.eq(self.r_two_local[k] | u.idle), u.fill_b.eq(k)]
+                m.d.comb += [u.fill_valid.eq(self.r_two_local[k] | u.idle | u.ends), u.fill_b.eq(k)]
             else:
                 m.d.comb += [u.valid.eq(1), u.kind.eq(Command[name])]
             with m.If((u.fill_valid & u.fill_ready) if beside else u.ready):
@@ -261,18 +276,7 @@ class Sequencer(Elaboratable):
                 written = ~self.store_full if p.overlaps else u.quiet & ~self.store_full
                 m.d.comb += rest.eq((~Cat(*ends).any() | u.idle) & (~ends[2] | written))
                 with m.If(rest):
-                    m.d.comb += [
-                        nest.step.eq(1),
-                        push.eq(ends[2]),
-                        h.leave.eq(Cat(*ends)),
-                        h.free[:2].eq(Cat(*ends[:2])),
-                    ]
-                    m.d.sync += [moved.eq(Cat(*ends)), self.half.eq(self.half ^ (Cat(*ends) & self.loader.r_two))]
-                    for i, t in enumerate(TENSORS):
-                        again = (nest.advance & self.r_local_moves[t]).any()
-                        m.d.sync += refill[i].eq(again)
-                        if self.r_two_local is not None and i < 2:
-                            m.d.sync += self.other[i].eq(self.other[i] ^ (again & self.r_two_local[i]))
-                    m.next = "WAIT"
+                    m.d.comb += [push.eq(ends[2]), h.leave.eq(Cat(*ends)), h.free[:2].eq(Cat(*ends[:2]))]
+                    step()
                     with m.If(nest.last):
                         m.next = "IDLE"
