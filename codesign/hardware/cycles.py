@@ -28,6 +28,9 @@ from codesign.workloads.computation import Computation
 
 IntArray = npt.NDArray[np.int64]
 
+_KEPT = 16
+"""Tiles of a port whose times are kept: more than it has places."""
+
 
 @dataclass(frozen=True)
 class NestTimes:
@@ -108,15 +111,16 @@ def nest_times(plan: NestPlan, layouts: dict[str, Layout], *, memory: MemoryTimi
         memory: What answers the machine.
     """
     p, n_seq = plan.p, plan.n_seq
-    parts, spans = [], np.zeros((4, 2, 2), np.int64)
+    parts, spans, count = [], np.zeros((4, p.most_places, 2), np.int64), 0
     for t, port in enumerate((*PORTS, "O")):
         box, size = box_of(plan, port, layouts[port]), layouts[port].element_bytes
-        for h in range(2):
-            at = plan.halves[port][h % len(plan.halves[port])]
+        for h, at in enumerate(plan.halves[port]):
+            if h and p.halved_banks:  # lines are whole from any byte on
+                spans[t, h] = spans[t, 0]
+                continue
             parts.append(bursts_of(p, box, at, size, port == "O", memory))
-            spans[t, h, 1] = len(parts[-1])
-    ends = np.cumsum(spans[:, :, 1].ravel()).reshape(4, 2)
-    spans[:, :, 0], spans[:, :, 1] = ends - spans[:, :, 1], ends
+            spans[t, h] = count, count + len(parts[-1])
+            count += len(parts[-1])
     engine = engine_timing(p, memory)
     (reader, read_ring), (writer, write_ring) = engine_state(engine), engine_state(engine)
     inner = [x.factor for x in plan.loops[n_seq:]]
@@ -279,7 +283,7 @@ class _Memory(NamedTuple):
     Attributes:
         halves: ``3`` places of each port's tile.
         bursts: Of all tiles, one after another.
-        spans: ``4 x 2 x 2`` where those of a tile begin and end: loads by port and half, then stores.
+        spans: ``4 x P x 2`` where those of a tile begin and end: loads by port and place, then stores.
         engine: Constants, as in `dma_cycles`.
         reader: State of the engine that reads.
         read_ring: Its bursts under way.
@@ -324,11 +328,11 @@ class _Array(NamedTuple):
 
 
 class _Progress(NamedTuple):
-    """How far loads and tiles are; the last four of each port's tiles are kept.
+    """How far loads and tiles are; the last 16 of each port's tiles are kept.
 
     Attributes:
-        freed: ``3 x 4`` cycle in which the place of a tile was free again.
-        loaded: ``3 x 4`` cycle in which a tile had come.
+        freed: ``3 x 16`` cycle in which the place of a tile was free again.
+        loaded: ``3 x 16`` cycle in which a tile had come.
         taken: ``3`` tiles loaded.
         used: ``3`` tiles that are over.
         loops: Iterations of the loops of the loader.
@@ -375,19 +379,19 @@ def _load_next(nest: _Nest, memory: _Memory, at_hand: _Progress) -> None:
             k = at_hand.taken[t]
             at = clock[0]
             if k >= memory.halves[t]:
-                at = max(at, at_hand.freed[t, (k - memory.halves[t]) % 4] + 1)
+                at = max(at, at_hand.freed[t, (k - memory.halves[t]) % _KEPT] + 1)
             if t < 2 or not begins:
                 at = max(at, reader[READY])
                 before, half = max(reader[END], at), k % memory.halves[t]
                 mine = memory.bursts[memory.spans[t, half, 0] : memory.spans[t, half, 1]]
                 end = move(mine, False, memory.engine, at, reader, memory.read_ring)
-                at_hand.loaded[t, k % 4] = end
+                at_hand.loaded[t, k % _KEPT] = end
                 clock[2] += end - before
                 if t == 2:
                     clock[1] = end + 1
             else:
                 at = max(at, clock[1])
-                at_hand.loaded[t, k % 4] = at
+                at_hand.loaded[t, k % _KEPT] = at
             at_hand.taken[t] += 1
             clock[0] = at
         clock[0] += 1
@@ -415,7 +419,7 @@ def _tiles_come(
         if moved[t]:
             while at_hand.taken[t] <= at_hand.used[t]:
                 _load_next(nest, memory, at_hand)
-            there = at_hand.loaded[t, at_hand.used[t] % 4] + 1
+            there = at_hand.loaded[t, at_hand.used[t] % _KEPT] + 1
             spent[4] += max(0, there - max(now, array.state[IDLE]))
             now = max(now, there)
     return now
@@ -478,7 +482,7 @@ def _store(
     mine = memory.bursts[memory.spans[3, half, 0] : memory.spans[3, half, 1]]
     stored = move(mine, True, memory.engine, taken, writer, memory.write_ring)
     spent[2] += stored - before
-    at_hand.freed[2, at_hand.used[2] % 4] = stored
+    at_hand.freed[2, at_hand.used[2] % _KEPT] = stored
     return left, taken
 
 
@@ -487,7 +491,7 @@ def _walk(nest: _Nest, memory: _Memory, array: _Array) -> IntArray:
     """Sequencer, loader, array and writer together; see the module. Returns the fields of `NestTimes`."""
     spent, n = np.zeros(7, np.int64), nest.bounds.shape[0]
     at_hand = _Progress(
-        np.zeros((3, 4), np.int64), np.zeros((3, 4), np.int64), np.zeros(3, np.int64), np.zeros(3, np.int64),
+        np.zeros((3, _KEPT), np.int64), np.zeros((3, _KEPT), np.int64), np.zeros(3, np.int64), np.zeros(3, np.int64),
         np.zeros(n, np.int64), np.ones(3, np.bool_), np.zeros(3, np.int64),
     )  # fmt: skip
     count, moved, refill = np.zeros(n, np.int64), np.ones(3, np.bool_), np.ones(3, np.bool_)
@@ -508,11 +512,11 @@ def _walk(nest: _Nest, memory: _Memory, array: _Array) -> IntArray:
             now = max(now, state[IDLE])
         if moved[2]:
             now, waiting_until = _store(memory, array, at_hand, now, waiting_until, spent)
-            stored = at_hand.freed[2, at_hand.used[2] % 4]
+            stored = at_hand.freed[2, at_hand.used[2] % _KEPT]
         for t in range(3):
             if moved[t]:
                 if t < 2:
-                    at_hand.freed[t, at_hand.used[t] % 4] = now
+                    at_hand.freed[t, at_hand.used[t] % _KEPT] = now
                 at_hand.used[t] += 1
         if advanced < 0:
             spent[0], spent[1] = max(stored, at_hand.clock[0] - 1) + 1, at_hand.clock[2]

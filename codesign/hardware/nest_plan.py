@@ -342,24 +342,35 @@ class NestPlan(NestLoops):
 
     @cached_property
     def halves(self) -> dict[str, tuple[int, ...]]:
-        """By port, the scratchpad address of its tile, or of both where a second one fits (rule G5)."""
+        """By port, the scratchpad addresses of its tiles: a second one of each where it fits, then further ones (rule G5)."""
         size, capacity = self.tile_bytes, self.p.lines * self.p.line_bytes
         if sum(size.values()) > capacity:
             raise UserError("tiles with whole groups of words do not fit the scratchpad")
         aligned = {port: -(-n // WORD_BYTES) * WORD_BYTES for port, n in size.items()}
         step = aligned if sum(aligned.values()) <= capacity else size
         left = capacity - sum(step.values())
-        two = set()
+        places = dict.fromkeys(PORTS, 1)
         moving = [port for port in PORTS if any(self.changes(port, self.sp(port), 0, self.n_loads))]
-        for port in sorted(moving, key=lambda q: step[q]):
-            if step[port] <= left:
-                two.add(port)
-                left -= step[port]
+        for most in range(2, self.p.most_places + 1):
+            for port in sorted(moving, key=lambda q: step[q]):
+                if (
+                    step[port] <= left
+                    and places[port] == most - 1
+                    and (most == 2 or port != "O" or not self._comes_back)
+                ):
+                    places[port] = most
+                    left -= step[port]
         found, at = {}, 0
         for port in ("O", "A", "B"):  # results first: their words must not straddle
-            found[port] = tuple(at + k * step[port] for k in range(2 if port in two else 1))
-            at += step[port] * len(found[port])
+            found[port] = tuple(at + k * step[port] for k in range(places[port]))
+            at += step[port] * places[port]
         return found
+
+    @cached_property
+    def _comes_back(self) -> bool:
+        """Whether old sums are loaded: a tile of results must be stored before it comes again, which two places see to."""
+        adds = [not any(self.move("O", i)) for i in range(self.sp("O"))]
+        return any(add and not all(adds[i:]) for i, add in enumerate(adds))
 
     @cached_property
     def local_halves(self) -> dict[str, tuple[int, ...]]:

@@ -237,6 +237,27 @@ def test_a_folded_loop_lets_elements_rest(links: str, dataflow: str) -> None:
     assert verdict.wrong is None and not verdict.differences and verdict.run.cycles == job.predicted_cycles
 
 
+# ---------------------------------------------------------------------- places of small tiles
+@pytest.mark.parametrize("order", [("i", "k"), ("k", "i")])
+def test_small_tiles_have_several_places(order: tuple[str, str]) -> None:
+    computation = Computation.parse("L[i,j] += M[i,k] * N[k,j]", i=12, j=4, k=6, bits=8, partial_bits=32)
+    architecture = SCRATCHPAD.build(DESIGN | {"dataflow": "weight-stationary", "links": "multicast"})
+    mapping = Mapping.from_levels(
+        [
+            LevelMapping("DRAM", ("M", "N", "L"), tuple((d, {"i": 12, "k": 3}[d]) for d in order)),
+            LevelMapping("Scratchpad", ("M", "N", "L"), (), (("k", 2, "y"), ("j", 4, "x"))),
+            LevelMapping("Local", ("N",)),
+        ]
+    )
+    p = parameters_of(architecture, computation, 8, 32, "machine")
+    plan = NestPlan(computation, architecture, mapping, p)
+    old_sums = order == ("k", "i")  # a tile must be stored before it comes again
+    assert {q: len(plan.halves[q]) for q in "ABO"} == {"A": 8, "B": 8, "O": 2 if old_sums else 8}
+    job = nest_job(computation, architecture, mapping, p, register_map(p))
+    verdict = execute(job, random_values(computation, np.random.default_rng(5)), simulate_in_python)
+    assert verdict.wrong is None and not verdict.differences and verdict.run.cycles == job.predicted_cycles
+
+
 # ---------------------------------------------------------------------- feeding and filling at once
 def annealed(**changes: Value) -> tuple[NestPlan, MappingABC[str, Layout]]:
     """A product of matrices on a small machine of loop nests."""
