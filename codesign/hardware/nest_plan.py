@@ -425,7 +425,7 @@ class NestPlan(NestLoops):
 
     @cached_property
     def emissions(self) -> Emissions:
-        """How results leave."""
+        """In which lines the results of an iteration leave."""
         rows, cols = self.spread("O")
         shared = self.p.links is not Links.NONE
         return result_emissions(rows, cols, self.p.line_bytes, self._begins("O"), shared, self.resting)
