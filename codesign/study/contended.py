@@ -48,7 +48,7 @@ class ContendedNetwork:
     run: Simulated
 
     def to_json(self) -> JsonObject:
-        """As `CONTENTION_FILE` holds it."""
+        """The record as `CONTENTION_FILE` holds it."""
         return {
             "network": self.name,
             "weight": self.weight,
@@ -87,7 +87,7 @@ class ContendedDesign:
         return sum(n.weight * n.simulated for n in self.networks)
 
     def to_json(self) -> JsonObject:
-        """As `CONTENTION_FILE` holds it."""
+        """The record as `CONTENTION_FILE` holds it."""
         return {
             "trial": self.trial,
             "on_front": self.on_front,
