@@ -195,11 +195,10 @@ def _map_layer(
 
 
 def _refuse_certificate(search: MapSearch, timing: TimingRequest, default: str = DEFAULT_MAPPER) -> None:
-    """Certificates are of proven even mappings with perfect factors (docs/explanation/certificates.md)."""
+    """Certificates are of proven even mappings (docs/explanation/certificates.md)."""
     if (search.mapper or default) != "exact":
         raise UserError("--certificate needs --mapper exact: other mappers prove nothing")
     given = {
-        "--imperfect": search.imperfect,
         "--uneven": search.uneven,
         "--pad": search.pad,
         "--timing event": timing.event,
@@ -209,16 +208,18 @@ def _refuse_certificate(search: MapSearch, timing: TimingRequest, default: str =
 
 
 def _certify(path: Path, problem: "MappingProblem", goal: "Objective", result: "MapResult") -> None:
-    """Write the certificate of a proven mapping."""
+    """Write the certificate of a proven mapping; searches of imperfect factors may leave a gap, which it then says."""
     from codesign.core.files import write_atomic
     from codesign.core.goals import Proof
     from codesign.verify import certificate
     from codesign.verify.even.claims import certify
 
-    if result.mapping is None or result.proof is not Proof.OPTIMAL:
+    near = problem.imperfect and result.proof is Proof.GAP
+    if result.mapping is None or not (result.proof is Proof.OPTIMAL or near):
         gap = "no mapping was found" if result.mapping is None else f"the mapping is not proven ({result.proof.value})"
         raise UserError(f"{path} is not written: {gap}", hint="a certificate needs a search that ends with a proof")
-    write_atomic(path, json.dumps(certificate(certify(problem, goal, result.mapping)), indent=1) + "\n")
+    given = certify(problem, goal, result.mapping, result.shown(goal))
+    write_atomic(path, json.dumps(certificate(given), indent=1) + "\n")
 
 
 def _show_timed(

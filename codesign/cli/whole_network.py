@@ -241,7 +241,7 @@ def run_map(
         from codesign.verify.network import refuse_uncovered
 
         refuse_options(judged, "exact")
-        refuse_uncovered(network, architecture, judged.objective, hardware.constraints_of)
+        refuse_uncovered(network, architecture, judged.objective, hardware.constraints_of, imperfect=judged.imperfect)
     with _progress("mapping") as progress:
         result = map_network(
             network,

@@ -1,7 +1,6 @@
 """What `codesign verify` needs to check the mappings of a whole network (rules NW1 to NW4 of docs/explanation/certificates.md)."""
 
 from codesign.core.errors import UserError
-from codesign.core.goals import Proof
 from codesign.core.json_types import JsonObject
 from codesign.cost.arrays import Reuse
 from codesign.evaluation.network import ConstraintsOf, EvaluationOptions, LayerResult
@@ -22,7 +21,6 @@ def refuse_options(options: EvaluationOptions, mapper: str) -> None:
         UserError: The message names what.
     """
     without = {
-        "imperfect factors": options.imperfect,
         f"reuse '{options.reuse.name.lower()}'": options.reuse is not Reuse.TIMELOOP,
         "activations and weights that stay on the chip": options.rules != TrafficRules()
         or options.activation_bytes > 0,
@@ -48,7 +46,14 @@ def network_certificate(result: NetworkResult, constraints_of: ConstraintsOf) ->
     refuse_options(result.options, result.mapper)
     found = [_mapped(layer, result.options) for layer in result.layers]
     return certificate(
-        certify_network(result.network, result.architecture, result.options.objective, found, constraints_of)
+        certify_network(
+            result.network,
+            result.architecture,
+            result.options.objective,
+            found,
+            constraints_of,
+            imperfect=result.options.imperfect,
+        )
     )
 
 
@@ -59,5 +64,4 @@ def _mapped(layer: LayerResult, options: EvaluationOptions) -> MappedOperator:
             f"no certificate is written: nothing is proven of layer {layer.name!r}",
             hint="give its search time enough, e.g. --option effort=1e9",
         )
-    shown = None if found.proof is Proof.OPTIMAL else options.objective.of(found.cost) / (1.0 + found.gap)
-    return MappedOperator(layer.name, layer.computation, found.mapping, shown)
+    return MappedOperator(layer.name, layer.computation, found.mapping, found.shown(options.objective))

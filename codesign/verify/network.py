@@ -19,13 +19,14 @@ from codesign.mapping.mapping import Mapping
 from codesign.verify.even.check import ROUNDING, verify_even
 from codesign.verify.even.claims import EvenCertificate, certify, proof_from_document, proof_to_document
 from codesign.verify.even.problem import make_space
+from codesign.verify.imperfect.spatial_factors import refuse_uncovered as refuse_imperfect
 from codesign.verify.verdict import Verdict
 from codesign.workloads.computation import Computation
 from codesign.workloads.network import Network
 from codesign.workloads.network_json import network_from_json, network_to_json
 from codesign.workloads.traffic import operator_traffic
 
-NETWORK_RULES = "networks NW1-NW4 of even mappings K1-K8, perfect factors, reuse timeloop"
+NETWORK_RULES = "networks NW1-NW4 of even mappings K1-K8, imperfect factors J1-J8, reuse timeloop"
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,12 @@ ConstraintsOf = Callable[[Computation], Constraints]
 
 
 def refuse_uncovered(
-    network: Network, architecture: Architecture, objective: Objective, constraints_of: ConstraintsOf
+    network: Network,
+    architecture: Architecture,
+    objective: Objective,
+    constraints_of: ConstraintsOf,
+    *,
+    imperfect: bool = False,
 ) -> None:
     """Refuse what no certificate covers, before anything is searched.
 
@@ -108,7 +114,11 @@ def refuse_uncovered(
     """
     for group in network.distinct_layers():
         try:
-            make_space(MappingProblem(group.computation, architecture, constraints_of(group.computation)), objective)
+            space = make_space(
+                MappingProblem(group.computation, architecture, constraints_of(group.computation)), objective
+            )
+            if imperfect:
+                refuse_imperfect(space)
         except UserError as error:
             raise error.within(f"layer {group.operators[0]!r}") from None
 
@@ -119,6 +129,8 @@ def certify_network(
     objective: Objective,
     found: list[MappedOperator],
     constraints_of: ConstraintsOf,
+    *,
+    imperfect: bool = False,
 ) -> NetworkCertificate:
     """The certificate of a network whose layers a search has mapped; its claims are not tested here.
 
@@ -127,7 +139,7 @@ def certify_network(
     """
     layers = []
     for item in found:
-        problem = MappingProblem(item.computation, architecture, constraints_of(item.computation))
+        problem = MappingProblem(item.computation, architecture, constraints_of(item.computation), imperfect)
         layers.append(LayerProof(item.operator, certify(problem, objective, item.mapping, item.shown)))
     sums = _sums(network, architecture, objective, tuple(layers))
     return NetworkCertificate(
@@ -230,7 +242,8 @@ def _sums(network: Network, architecture: Architecture, objective: Objective, la
     root = objective.score(energy_pj, latency_cycles) ** (1.0 / (n + m))
     for layer in layers:
         computation = layer.proof.space.source.computation
-        cost = evaluate(computation, architecture, Mapping.from_levels(layer.proof.nest))
+        nest, imperfect = Mapping.from_levels(layer.proof.nest), layer.proof.imperfect is not None
+        cost = evaluate(computation, architecture, nest, imperfect=imperfect)
         if isinstance(cost, Infeasible):
             raise UserError(f"the mapping of layer {layer.operator!r} does not fit: {cost}")
         energy_pj += count[computation] * cost.energy_pj

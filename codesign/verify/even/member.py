@@ -6,6 +6,7 @@ from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
 from codesign.mapping.mapping import Axis, LevelMapping, Mapping, Storage, Temporal
 from codesign.verify.even.problem import Space
+from codesign.verify.imperfect.spatial_factors import vectors_of
 
 
 def levels_of(mapping: Mapping, architecture: Architecture) -> tuple[LevelMapping, ...]:
@@ -37,8 +38,14 @@ def levels_of(mapping: Mapping, architecture: Architecture) -> tuple[LevelMappin
     )
 
 
-def fault(space: Space, levels: Sequence[LevelMapping]) -> str | None:
-    """Why a mapping is not one of the space; None if it is."""
+def fault(space: Space, levels: Sequence[LevelMapping], *, imperfect: bool = False) -> str | None:
+    """Why a mapping is not one of the space; None if it is.
+
+    Args:
+        space: The space.
+        levels: The mapping.
+        imperfect: Whether factors may multiply to more than the bounds. Loops of levels that keep nothing then stay as they are.
+    """
     computation, architecture = space.source.computation, space.source.architecture
     names = [v.name for v in architecture.levels]
     if [item.level for item in levels] != names:
@@ -53,18 +60,19 @@ def fault(space: Space, levels: Sequence[LevelMapping]) -> str | None:
             vector[space.position[dim]] *= factor
             if along_x is not None and (axis == "x") != (dim in along_x):
                 return f"level {item.level!r}: the loop over {dim!r} may not lie along {axis.upper()}"
-        if tuple(vector) not in space.vectors(v):
+        used = tuple(min(f, int(b)) for f, b in zip(vector, space.bounds, strict=True))
+        if used not in (vectors_of(space, v) if imperfect else space.vectors(v)):
             return f"the fan-out of level {item.level!r} may not be used so"
-        reason = _order_fault(space, v, item.temporal)
+        reason = _order_fault(space, v, item.temporal, twice=imperfect and not all(map(any, kept)))
         if reason is not None:
             return f"level {item.level!r}: {reason}"
     return None
 
 
-def _order_fault(space: Space, v: int, loops: Sequence[tuple[str, int]]) -> str | None:
-    """What is wrong with the loops in time of a level, outermost first."""
+def _order_fault(space: Space, v: int, loops: Sequence[tuple[str, int]], *, twice: bool = False) -> str | None:
+    """What is wrong with the loops in time of a level, outermost first; `twice`: a dimension may have several."""
     dims = [d for d, _ in loops]
-    if len(set(dims)) < len(dims):
+    if len(set(dims)) < len(dims) and not twice:
         return "two loops over one dimension"
     rule = space.rules[v]
     for dim, factor in rule.temporal:

@@ -49,6 +49,8 @@ def closed_bounds(
 ) -> list[tuple[Vector, ...]]:
     """The combinations of vectors whose closed bound is below `limit`."""
     hardware, choices, first, table = _encoded(space, kept)
+    if not all(choices):  # a fixed factor that divides no bound
+        return []
     room = 4096
     while True:
         found = np.zeros((room, space.n_levels), np.int64)
