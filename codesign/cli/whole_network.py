@@ -228,6 +228,8 @@ def run_map(
     output: "Output",
     timed: "TimingRequest | None" = None,
     certificate: Path | None = None,
+    *,
+    uneven: bool = False,
 ) -> None:
     """Map every distinct layer and show what the network costs; write the certificate to a file where one is named."""
     from codesign.evaluation.whole_network import map_network
@@ -241,7 +243,14 @@ def run_map(
         from codesign.verify.network import refuse_uncovered
 
         refuse_options(judged, "exact")
-        refuse_uncovered(network, architecture, judged.objective, hardware.constraints_of, imperfect=judged.imperfect)
+        refuse_uncovered(
+            network,
+            architecture,
+            judged.objective,
+            hardware.constraints_of,
+            imperfect=judged.imperfect,
+            uneven=uneven,
+        )
     with _progress("mapping") as progress:
         result = map_network(
             network,
@@ -252,11 +261,11 @@ def run_map(
             progress=progress,
         )
     if certificate is not None:
-        _certify(certificate, result, hardware)
+        _certify(certificate, result, hardware, uneven)
     show(result, network, output, timed, _masked(request, result))
 
 
-def _certify(path: Path, result: "NetworkResult | Infeasible", hardware: "Hardware") -> None:
+def _certify(path: Path, result: "NetworkResult | Infeasible", hardware: "Hardware", uneven: bool) -> None:
     """Write the certificate of a network's mappings.
 
     Raises:
@@ -268,7 +277,7 @@ def _certify(path: Path, result: "NetworkResult | Infeasible", hardware: "Hardwa
 
     if isinstance(result, Infeasible):
         raise UserError(f"{path} is not written: the network cannot run: {result}")
-    write_atomic(path, json.dumps(network_certificate(result, hardware.constraints_of), indent=1) + "\n")
+    write_atomic(path, json.dumps(network_certificate(result, hardware.constraints_of, uneven=uneven), indent=1) + "\n")
 
 
 def run_evaluate(

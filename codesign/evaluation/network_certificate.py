@@ -31,7 +31,7 @@ def refuse_options(options: EvaluationOptions, mapper: str) -> None:
             raise UserError(f"no certificate of a network covers {what}", hint="leave it out, or --certificate")
 
 
-def network_certificate(result: NetworkResult, constraints_of: ConstraintsOf) -> JsonObject:
+def network_certificate(result: NetworkResult, constraints_of: ConstraintsOf, *, uneven: bool = False) -> JsonObject:
     """The certificate of a network whose layers were mapped by the exact search.
 
     A layer whose search stopped with a gap is certified with the bound that the search ended with.
@@ -39,6 +39,7 @@ def network_certificate(result: NetworkResult, constraints_of: ConstraintsOf) ->
     Args:
         result: Of the search.
         constraints_of: The constraints under which a layer was searched.
+        uneven: Whether uneven mappings were searched too.
 
     Raises:
         UserError: A layer has neither a proof nor a gap, or certificates do not cover the search.
@@ -53,6 +54,7 @@ def network_certificate(result: NetworkResult, constraints_of: ConstraintsOf) ->
             found,
             constraints_of,
             imperfect=result.options.imperfect,
+            uneven=uneven,
         )
     )
 

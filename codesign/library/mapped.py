@@ -127,7 +127,6 @@ class MappedLayer(AbstractResult):
 
         options = self.options
         given = {
-            "uneven": options.uneven,
             "pad": options.pad,
             "timing": options.timing.event,
             "reuse": options.reuse != MapOptions.reuse,
@@ -135,11 +134,13 @@ class MappedLayer(AbstractResult):
         for name, present in given.items():
             if present:
                 raise UserError(f"no certificate covers `{name}`", hint="search again without it")
-        near = options.imperfect and self.proof is Proof.GAP
+        near = (options.imperfect or options.uneven) and self.proof is Proof.GAP
         if self.posed is None or self.result.mapping is None or not (self.proof is Proof.OPTIMAL or near):
             raise UserError("there is no proof to certify", hint="search with the mapper 'exact' and time enough")
         objective = Objective.parse(options.objective)
-        return certificate(certify(self.posed, objective, self.result.mapping, self.result.shown(objective)))
+        return certificate(
+            certify(self.posed, objective, self.result.mapping, self.result.shown(objective), uneven=options.uneven)
+        )
 
     def headline(self) -> JsonObject:
         """See `AbstractResult`."""

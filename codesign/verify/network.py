@@ -20,13 +20,16 @@ from codesign.verify.even.check import ROUNDING, verify_even
 from codesign.verify.even.claims import EvenCertificate, certify, proof_from_document, proof_to_document
 from codesign.verify.even.problem import make_space
 from codesign.verify.imperfect.spatial_factors import refuse_uncovered as refuse_imperfect
+from codesign.verify.places.place_program import refuse_places
 from codesign.verify.verdict import Verdict
 from codesign.workloads.computation import Computation
 from codesign.workloads.network import Network
 from codesign.workloads.network_json import network_from_json, network_to_json
 from codesign.workloads.traffic import operator_traffic
 
-NETWORK_RULES = "networks NW1-NW4 of even mappings K1-K8, imperfect factors J1-J8, reuse timeloop"
+NETWORK_RULES = (
+    "networks NW1-NW4 of even mappings K1-K8, imperfect factors J1-J8, uneven mappings UK1-UK4, reuse timeloop"
+)
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,7 @@ def refuse_uncovered(
     constraints_of: ConstraintsOf,
     *,
     imperfect: bool = False,
+    uneven: bool = False,
 ) -> None:
     """Refuse what no certificate covers, before anything is searched.
 
@@ -119,6 +123,8 @@ def refuse_uncovered(
             )
             if imperfect:
                 refuse_imperfect(space)
+            if uneven:
+                refuse_places(space)
         except UserError as error:
             raise error.within(f"layer {group.operators[0]!r}") from None
 
@@ -131,6 +137,7 @@ def certify_network(
     constraints_of: ConstraintsOf,
     *,
     imperfect: bool = False,
+    uneven: bool = False,
 ) -> NetworkCertificate:
     """The certificate of a network whose layers a search has mapped; its claims are not tested here.
 
@@ -140,7 +147,7 @@ def certify_network(
     layers = []
     for item in found:
         problem = MappingProblem(item.computation, architecture, constraints_of(item.computation), imperfect)
-        layers.append(LayerProof(item.operator, certify(problem, objective, item.mapping, item.shown)))
+        layers.append(LayerProof(item.operator, certify(problem, objective, item.mapping, item.shown, uneven=uneven)))
     sums = _sums(network, architecture, objective, tuple(layers))
     return NetworkCertificate(
         network, architecture, objective, sums.energy_pj, sums.latency_cycles, sums.bound, tuple(layers)
@@ -242,8 +249,8 @@ def _sums(network: Network, architecture: Architecture, objective: Objective, la
     root = objective.score(energy_pj, latency_cycles) ** (1.0 / (n + m))
     for layer in layers:
         computation = layer.proof.space.source.computation
-        nest, imperfect = Mapping.from_levels(layer.proof.nest), layer.proof.imperfect is not None
-        cost = evaluate(computation, architecture, nest, imperfect=imperfect)
+        imperfect = layer.proof.imperfect is not None
+        cost = evaluate(computation, architecture, layer.proof.mapping, imperfect=imperfect)
         if isinstance(cost, Infeasible):
             raise UserError(f"the mapping of layer {layer.operator!r} does not fit: {cost}")
         energy_pj += count[computation] * cost.energy_pj

@@ -77,6 +77,10 @@ EVEN = Record(_WHOLE, {"shown": NUMBER})
 IMPERFECT = Record({**_WHOLE, "imperfect": ListOf(_EVEN_CLAIM)}, {"shown": NUMBER})
 """The same with imperfect factors."""
 
+_PLACES = {"places": ListOf(_EVEN_CLAIM), "mapping": ListOf(ANY)}
+PLACES = Record({**_WHOLE, **_PLACES}, {"shown": NUMBER})
+"""The same of uneven mappings."""
+
 NETWORK = Record(
     {
         **dict.fromkeys(("format", "rules", "network", "architecture"), ANY),
@@ -84,7 +88,9 @@ NETWORK = Record(
         "energy_pj": NUMBER,
         "latency_cycles": NUMBER,
         "bound": NUMBER,
-        "layers": ListOf(Record({"operator": TEXT, **_PROOF}, {"shown": NUMBER, "imperfect": ListOf(_EVEN_CLAIM)})),
+        "layers": ListOf(
+            Record({"operator": TEXT, **_PROOF}, {"shown": NUMBER, "imperfect": ListOf(_EVEN_CLAIM), **_PLACES})
+        ),
     }
 )
 """A certificate of a whole network."""

@@ -1,4 +1,4 @@
-"""Checks the certificate of an even mapping, perfect factors or not: nest, profiles, claims (docs/explanation/certificates.md)."""
+"""Checks the certificate of a mapping, even or not, perfect factors or not: nest, profiles, claims (docs/explanation/certificates.md)."""
 
 import math
 import time
@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator
 
 from codesign.core.errors import UserError
 from codesign.cost.cost import Infeasible, evaluate
-from codesign.mapping.mapping import Mapping
 from codesign.verify.even.bounds import Bounded
 from codesign.verify.even.claims import SAME, EvenCertificate, EvenClaim, open_profiles
-from codesign.verify.even.member import fault
+from codesign.verify.even.member import fault, place_fault
 from codesign.verify.even.problem import Kept, Space, Vector
 from codesign.verify.even.profiles import exact
 from codesign.verify.even.tiles import Program
 from codesign.verify.imperfect.imperfect_bounds import ImperfectBounds, below
 from codesign.verify.imperfect.spatial_factors import open_profiles as open_imperfect
+from codesign.verify.places.place_program import PlaceBounds
 from codesign.verify.verdict import Verdict
 
 ROUNDING = 1e-12
@@ -54,10 +54,14 @@ def _parts(
         yield given.claims, "claims", open_profiles(space, given.bound), lambda k, v: _holds(given, k, v, stop)
     else:
         yield given.claims, "claims", iter(()), lambda k, v: False
+    if given.places is not None:
+        placed = {kept: PlaceBounds(space, kept) for kept in space.keep_sets()}
+        found = open_profiles(space, given.bound)
+        yield given.places, "places", found, lambda k, v: None if placed[k].least(v, limit, stop) < limit else False
     if given.imperfect is not None:
         bounds = {kept: ImperfectBounds(space, kept) for kept in space.keep_sets()}
-        found = ((kept, open_imperfect(space, kept, limit)) for kept in bounds)
-        yield given.imperfect, "imperfect", found, lambda k, v: None if below(bounds[k], v, limit, stop) else False
+        wanted = ((kept, open_imperfect(space, kept, limit)) for kept in bounds)
+        yield given.imperfect, "imperfect", wanted, lambda k, v: None if below(bounds[k], v, limit, stop) else False
 
 
 def _check_claims(
@@ -131,9 +135,11 @@ def _unfit(given: EvenCertificate) -> str | None:
     source = given.space.source
     try:
         imperfect = given.imperfect is not None
-        reason = fault(given.space, given.nest, imperfect=imperfect)
-        nest = Mapping.from_levels(given.nest)
-        cost = evaluate(source.computation, source.architecture, nest, imperfect=imperfect)
+        even = given.uneven is None
+        reason = (
+            fault(given.space, given.nest, imperfect=imperfect) if even else place_fault(given.space, given.mapping)
+        )
+        cost = evaluate(source.computation, source.architecture, given.mapping, imperfect=imperfect)
     except (UserError, KeyError) as error:
         return str(error)
     except (OverflowError, MemoryError) as error:

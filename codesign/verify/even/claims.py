@@ -1,4 +1,4 @@
-"""The document that says an even mapping is optimal, perfect factors or not."""
+"""The document that says a mapping is optimal: even or not, perfect factors or not."""
 
 import math
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from codesign.core.goals import Objective
 from codesign.core.json_types import JsonObject
 from codesign.cost.cost import Infeasible, evaluate
 from codesign.mapping.constraints import MappingProblem
-from codesign.mapping.files import constraints_from_json, constraints_to_json
+from codesign.mapping.files import constraints_from_json, constraints_to_json, mapping_from_json, mapping_to_json
 from codesign.mapping.mapping import LevelMapping, Mapping
 from codesign.verify.even.member import levels_of
 from codesign.verify.even.problem import Kept, Space, Vector, make_space
@@ -20,10 +20,12 @@ from codesign.verify.even.screen import closed_bounds
 from codesign.verify.imperfect.imperfect_bounds import imperfect_bound
 from codesign.verify.imperfect.spatial_factors import open_profiles as open_imperfect
 from codesign.verify.imperfect.spatial_factors import refuse_uncovered
+from codesign.verify.places.place_program import PlaceBounds, refuse_places
 from codesign.workloads.computation import Computation
 from codesign.workloads.files import computation_from_json, computation_to_json
 
 EVEN_RULES = "even mappings K1-K8, perfect factors, reuse timeloop"
+PLACE_RULES = "uneven mappings UK1-UK4, perfect factors, reuse timeloop"
 IMPERFECT_RULES = "even mappings J1-J8, imperfect factors, K1-K8 for perfect ones, reuse timeloop"
 SAME = 1e-9
 """Relative: mappings better by less do not count."""
@@ -56,6 +58,8 @@ class EvenCertificate:
         shown: What no mapping of the space is below; None where that is the value, so that the nest is optimal.
         imperfect: Claims on the profiles of imperfect factors; None where factors are perfect. With them `claims` are of
             perfect mappings, and none where no tensor has windows (rule J1).
+        places: Claims on the profiles of uneven mappings; None where mappings are even. With them there are no `claims`.
+        uneven: The uneven mapping; `nest` is then empty.
     """
 
     space: Space
@@ -64,11 +68,18 @@ class EvenCertificate:
     claims: tuple[EvenClaim, ...]
     shown: float | None = None
     imperfect: tuple[EvenClaim, ...] | None = None
+    places: tuple[EvenClaim, ...] | None = None
+    uneven: Mapping | None = None
 
     @property
     def perfect_apart(self) -> bool:
-        """Whether perfect mappings are bounded by rules of their own (rule J1)."""
-        return self.imperfect is None or any(self.space.sliding)
+        """Whether even mappings with perfect factors are bounded by rules of their own (rule J1)."""
+        return self.places is None and (self.imperfect is None or any(self.space.sliding))
+
+    @property
+    def mapping(self) -> Mapping:
+        """The mapping, even or not."""
+        return Mapping.from_levels(self.nest) if self.uneven is None else self.uneven
 
     @property
     def bound(self) -> float:
@@ -87,7 +98,7 @@ def open_profiles(space: Space, value: float) -> Iterator[tuple[Kept, list[tuple
 
 
 def certify(
-    problem: MappingProblem, objective: Objective, mapping: Mapping, shown: float | None = None
+    problem: MappingProblem, objective: Objective, mapping: Mapping, shown: float | None = None, *, uneven: bool = False
 ) -> EvenCertificate:
     """The certificate of a mapping that a search has proven optimal, or near the optimum.
 
@@ -98,6 +109,7 @@ def certify(
         objective: What was minimised.
         mapping: What was found.
         shown: The bound that the search ended with; None where the mapping is optimal.
+        uneven: Whether the space has uneven mappings too.
 
     Raises:
         UserError: Certificates do not cover the problem, or the mapping does not fit.
@@ -105,6 +117,8 @@ def certify(
     space = make_space(replace(problem, imperfect=False), objective)
     if problem.imperfect:
         refuse_uncovered(space)
+    if uneven:
+        refuse_places(space)
     cost = evaluate(problem.computation, problem.architecture, mapping, imperfect=problem.imperfect)
     if isinstance(cost, Infeasible):
         raise UserError(f"the mapping does not fit: {cost}")
@@ -113,10 +127,26 @@ def certify(
     if problem.imperfect:
         found = imperfect_bound(space, bound)
         bound, shown = (bound, shown) if found >= bound * (1.0 - SAME) else (found, found)
+    if uneven:
+        found = place_bound(space, bound)
+        bound, shown = (bound, shown) if found >= bound * (1.0 - SAME) else (found, found)
+        profiles = open_profiles(space, bound)
+        places = tuple(EvenClaim(kept, vectors, bound) for kept, listed in profiles for vectors in listed)
+        return EvenCertificate(space, (), value, (), shown, None, places, mapping)
     given = EvenCertificate(
         space, levels_of(mapping, problem.architecture), value, (), shown, () if problem.imperfect else None
     )
     return replace(given, claims=claims_of(given), imperfect=imperfect_claims_of(given))
+
+
+def place_bound(space: Space, wanted: float) -> float:
+    """The most, up to `wanted`, that the rules UK show that no uneven mapping is below."""
+    found = wanted
+    for kept, profiles in open_profiles(space, wanted):
+        bounds = PlaceBounds(space, kept)
+        for vectors in profiles:
+            found = min(found, bounds.least(vectors, found, math.inf))
+    return found
 
 
 def claims_of(given: EvenCertificate) -> tuple[EvenClaim, ...]:
@@ -144,7 +174,11 @@ def to_document(given: EvenCertificate, form: str) -> JsonObject:
     source = given.space.source
     return {
         "format": form,
-        "rules": EVEN_RULES if given.imperfect is None else IMPERFECT_RULES,
+        "rules": IMPERFECT_RULES
+        if given.imperfect is not None
+        else EVEN_RULES
+        if given.places is None
+        else PLACE_RULES,
         "objective": given.space.objective.value,
         "problem": computation_to_json(source.computation),
         "architecture": architecture_to_json(source.architecture),
@@ -165,6 +199,8 @@ def proof_to_document(given: EvenCertificate) -> JsonObject:
         ],
         "claims": _claims_to_json(given.space, given.claims),
         **({} if given.imperfect is None else {"imperfect": _claims_to_json(given.space, given.imperfect)}),
+        **({} if given.places is None else {"places": _claims_to_json(given.space, given.places)}),
+        **({} if given.uneven is None else {"mapping": mapping_to_json(given.uneven)}),
     }  # fmt: skip
 
 
@@ -208,6 +244,10 @@ def proof_from_document(
     imperfect = _claims_from_json(space, document["imperfect"]) if "imperfect" in document else None
     if imperfect is not None:
         refuse_uncovered(space)
+    places = _claims_from_json(space, document["places"]) if "places" in document else None
+    if places is not None:
+        refuse_places(space)
+    uneven = None if places is None else mapping_from_json(document["mapping"])
     nest = tuple(
         LevelMapping(
             str(x["level"]),
@@ -218,7 +258,7 @@ def proof_from_document(
         for x in document["nest"]
     )
     shown = float(document["shown"]) if "shown" in document else None
-    return EvenCertificate(space, nest, float(document["value"]), claims, shown, imperfect)
+    return EvenCertificate(space, nest, float(document["value"]), claims, shown, imperfect, places, uneven)
 
 
 def _claims_from_json(space: Space, listed: list[dict[str, Any]]) -> tuple[EvenClaim, ...]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
-from codesign.mapping.mapping import Axis, LevelMapping, Mapping, Storage, Temporal
+from codesign.mapping.mapping import Axis, LevelMapping, Mapping, Spatial, Storage, Temporal
 from codesign.verify.even.problem import Space
 from codesign.verify.imperfect.spatial_factors import vectors_of
 
@@ -66,6 +66,25 @@ def fault(space: Space, levels: Sequence[LevelMapping], *, imperfect: bool = Fal
         reason = _order_fault(space, v, item.temporal, twice=imperfect and not all(map(any, kept)))
         if reason is not None:
             return f"level {item.level!r}: {reason}"
+    return None
+
+
+def place_fault(space: Space, mapping: Mapping) -> str | None:
+    """Why an uneven mapping is not one of the space; None if it is. What evaluation refuses is not looked at."""
+    computation, architecture = space.source.computation, space.source.architecture
+    levels = [v.name for v in architecture.levels]
+    stored = {(node.level, node.tensor) for node in mapping.storage}
+    if not space.may_keep(tuple(tuple((v, t.name) in stored for t in computation.tensors) for v in levels)):
+        return "the nest keeps other tensors than it may"
+    for v, name in enumerate(levels):
+        vector, along_x = [1] * len(space.dims), space.rules[v].along_x
+        for node in mapping.loops:
+            if isinstance(node, Spatial) and node.level == name:
+                vector[space.position[node.dim]] *= node.factor
+                if along_x is not None and (node.axis == "x") != (node.dim in along_x):
+                    return f"level {name!r}: the loop over {node.dim!r} may not lie along {node.axis.upper()}"
+        if tuple(vector) not in space.vectors(v):
+            return f"the fan-out of level {name!r} may not be used so"
     return None
 
 
