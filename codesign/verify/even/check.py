@@ -55,9 +55,13 @@ def _parts(
     else:
         yield given.claims, "claims", iter(()), lambda k, v: False
     if given.places is not None:
-        placed = {kept: PlaceBounds(space, kept) for kept in space.keep_sets()}
         found = open_profiles(space, given.bound)
-        yield given.places, "places", found, lambda k, v: None if placed[k].least(v, limit, stop) < limit else False
+        yield (
+            given.places,
+            "places",
+            found,
+            lambda k, v: None if PlaceBounds(space, k).least(v, limit, stop) < limit else False,
+        )
     if given.imperfect is not None:
         bounds = {kept: ImperfectBounds(space, kept) for kept in space.keep_sets()}
         wanted = ((kept, open_imperfect(space, kept, limit)) for kept in bounds)

@@ -17,6 +17,7 @@ from codesign.mapping.mapping import LevelMapping, Mapping
 from codesign.verify.even.member import levels_of
 from codesign.verify.even.problem import Kept, Space, Vector, make_space
 from codesign.verify.even.screen import closed_bounds
+from codesign.verify.even.wide_keep_sets import WIDE, open_together
 from codesign.verify.imperfect.imperfect_bounds import imperfect_bound
 from codesign.verify.imperfect.spatial_factors import open_profiles as open_imperfect
 from codesign.verify.imperfect.spatial_factors import refuse_uncovered
@@ -90,6 +91,9 @@ class EvenCertificate:
 def open_profiles(space: Space, value: float) -> Iterator[tuple[Kept, list[tuple[Vector, ...]]]]:
     """By keep set, the profiles whose closed bounds are below a value (rule K5)."""
     objective = space.objective
+    if space.n_keep_sets >= WIDE:
+        yield from open_together(space, value * (1.0 - SAME)).items()
+        return
     for kept in space.keep_sets():
         yield (
             kept,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
 from codesign.mapping.mapping import Axis, LevelMapping, Mapping, Spatial, Storage, Temporal
-from codesign.verify.even.problem import Space
+from codesign.verify.even.problem import Kept, Space
 from codesign.verify.imperfect.spatial_factors import vectors_of
 
 
@@ -44,7 +44,7 @@ def fault(space: Space, levels: Sequence[LevelMapping], *, imperfect: bool = Fal
     Args:
         space: The space.
         levels: The mapping.
-        imperfect: Whether factors may multiply to more than the bounds. Loops of levels that keep nothing then stay as they are.
+        imperfect: Whether factors may multiply to more than the bounds.
     """
     computation, architecture = space.source.computation, space.source.architecture
     names = [v.name for v in architecture.levels]
@@ -63,7 +63,7 @@ def fault(space: Space, levels: Sequence[LevelMapping], *, imperfect: bool = Fal
         used = tuple(min(f, int(b)) for f, b in zip(vector, space.bounds, strict=True))
         if used not in (vectors_of(space, v) if imperfect else space.vectors(v)):
             return f"the fan-out of level {item.level!r} may not be used so"
-        reason = _order_fault(space, v, item.temporal, twice=imperfect and not all(map(any, kept)))
+        reason = _order_fault(space, v, item.temporal, 1 + _empty_after(kept, v))
         if reason is not None:
             return f"level {item.level!r}: {reason}"
     return None
@@ -88,10 +88,15 @@ def place_fault(space: Space, mapping: Mapping) -> str | None:
     return None
 
 
-def _order_fault(space: Space, v: int, loops: Sequence[tuple[str, int]], *, twice: bool = False) -> str | None:
-    """What is wrong with the loops in time of a level, outermost first; `twice`: a dimension may have several."""
+def _empty_after(kept: Kept, v: int) -> int:
+    """Levels directly inside a level that keep nothing: their loops count to it."""
+    return next((u - v - 1 for u in range(v + 1, len(kept)) if any(kept[u])), len(kept) - v - 1)
+
+
+def _order_fault(space: Space, v: int, loops: Sequence[tuple[str, int]], times: int) -> str | None:
+    """What is wrong with the loops in time of a level, outermost first; a dimension may have so many."""
     dims = [d for d, _ in loops]
-    if len(set(dims)) < len(dims) and not twice:
+    if any(dims.count(d) > times for d in dims):
         return "two loops over one dimension"
     rule = space.rules[v]
     for dim, factor in rule.temporal:
@@ -100,4 +105,4 @@ def _order_fault(space: Space, v: int, loops: Sequence[tuple[str, int]], *, twic
     if any(not space.allowed[v, space.position[d]] for d in dims):
         return "a loop that the level may not have"
     ranks = [rule.order.index(d) if d in rule.order else len(rule.order) for d in reversed(dims)]
-    return "the loops stand in another order than they must" if ranks != sorted(ranks) else None
+    return "the loops stand in another order than they must" if times == 1 and ranks != sorted(ranks) else None
