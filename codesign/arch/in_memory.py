@@ -152,7 +152,7 @@ class InMemoryArray:
 
     @property
     def analogue(self) -> bool:
-        """Whether bit lines add."""
+        """Whether bit lines add currents, so that results pass converters."""
         return self.adc_bits is not None
 
     @property
@@ -167,7 +167,7 @@ class InMemoryArray:
 
     @property
     def cells(self) -> int:
-        """All banks."""
+        """Cells that hold weights, of all banks together."""
         return self.rows * self.columns * self.banks
 
     @property

@@ -35,7 +35,7 @@ class Origin:
     from_nm: float | None = None
 
     def to_json(self) -> JsonObject:
-        """For reports and records."""
+        """The origin as reports and records hold it."""
         return {"kind": self.kind.value, "from_nm": self.from_nm, "source": self.source}
 
 

@@ -97,7 +97,7 @@ def run(options: ScheduleOptions) -> None:
 
 
 def lines(graph: "FusedGraph", result: "ScheduleResult") -> list[str]:
-    """The result as text."""
+    """The fused schedule as lines of text: tree, nests, figures, proof."""
     head = f"{graph.name}: {len(graph.operators)} operators, {graph.macs:,} MACs; {int(graph.capacity_bits) // 8:,} bytes of buffer"
     if result.infeasible is not None:
         return [head, f"infeasible: {result.infeasible.detail}"]

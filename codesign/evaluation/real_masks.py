@@ -33,7 +33,7 @@ class MaskedLayer:
         return self.uniform.energy_pj / self.masked.energy_pj - 1.0
 
     def to_json(self) -> JsonObject:
-        """Plain values."""
+        """The fields as plain values that JSON can hold."""
         return {
             "name": self.name,
             "count": self.count,
@@ -79,7 +79,7 @@ class MaskReport:
         return max(self.layers, key=lambda x: abs(x.energy_error))
 
     def to_json(self) -> JsonObject:
-        """Plain values."""
+        """The fields as plain values that JSON can hold."""
         if not self.layers:
             return {"file": self.source, "layers": [], "failed": dict(self.failed)}
         return {
@@ -93,7 +93,7 @@ class MaskReport:
         }
 
     def describe(self) -> list[str]:
-        """Sentences for people."""
+        """What real masks cost beside densities, in sentences."""
         lines = [f"{name}: not costed with its mask: {reason}" for name, reason in self.failed]
         if self.layers:
             worst = self.worst

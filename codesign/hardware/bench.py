@@ -208,7 +208,7 @@ def fault_text(direction: str, fault: int, number: int, address: Sequence[int]) 
 
 
 def count(counts: Counts, seen: Mapping[str, int]) -> None:
-    """Add one cycle's events."""
+    """Add the events of one cycle to the counts."""
     for port in range(3):
         if seen["ev_feed"] >> port & 1:
             counts.feeds[port, bool(seen["ev_fill"]), seen["ev_window"]] += 1

@@ -353,7 +353,7 @@ class NestPlan(NestLoops):
 
     @cached_property
     def emissions(self) -> Emissions:
-        """How results leave."""
+        """In which lines the results of an iteration leave."""
         rows, cols = self.spread("O")
         return result_emissions(rows, cols, self.p.line_bytes, self._begins("O"), self.p.links is not Links.NONE)
 

@@ -45,6 +45,9 @@ MOST_BOXES = 400_000
 ROOTS = 32
 """Boxes that the space is split into at first are bounded so many at a time, with evaluations between where there are more."""
 
+_PAIRS = 1 << 16
+"""Designs times boxes that are compared in one array operation."""
+
 _SHARE = 0.1
 """Of what is left to prove of a box, that its sharpened bounds may be off by."""
 
@@ -472,8 +475,13 @@ def _factors(values: Floats, bound: Floats) -> Floats:
     if not len(values):
         return np.full(len(bound), np.inf)
     factor = np.full(len(bound), np.inf)
-    for row in values:
-        factor = np.minimum(factor, (row / bound).max(axis=1))
+    step = max(1, _PAIRS // max(1, len(bound)))
+    for start in range(0, len(values), step):
+        part = values[start : start + step, None]
+        worst = part[..., 0] / bound[:, 0]
+        for k in range(1, bound.shape[1]):
+            np.maximum(worst, part[..., k] / bound[:, k], out=worst)
+        np.minimum(factor, worst.min(axis=0), out=factor)
     return factor
 
 

@@ -52,7 +52,7 @@ class ResourceUse:
     idle_cycles: float
 
     def to_json(self) -> JsonObject:
-        """As commands print it."""
+        """The values that commands print as JSON."""
         return {"busy_cycles": self.busy_cycles, "stalled_on": dict(self.stalled), "idle_cycles": self.idle_cycles}
 
 
@@ -89,7 +89,7 @@ class LineUse:
         return self.lines - self.least_lines
 
     def to_json(self) -> JsonObject:
-        """Plain values."""
+        """The fields as plain values that JSON can hold."""
         return {**asdict(self), "conflicts": self.conflicts}
 
 

@@ -109,7 +109,7 @@ class ProcessingElement(Elaboratable):
         return [*self.inputs.values(), *self.outputs.values()]
 
     def elaborate(self, platform: object) -> Module:
-        """The netlist."""
+        """The netlist of this part, as Amaranth elaborates it."""
         m, i = Module(), self.inputs
         if self.memory is not None:
             m.submodules.local_memory = self.memory
@@ -242,7 +242,7 @@ class Array(Elaboratable):
         self.columns = [SlotSum(p.rows, p.links is Links.MULTICAST, instance, "column") for _ in range(kinds)]
 
     def elaborate(self, platform: object) -> Module:
-        """The netlist."""
+        """The netlist of this part, as Amaranth elaborates it."""
         m, p = Module(), self.p
         self.cfg_at = Signal(p.cols)
         m.d.comb += self.cfg_at.eq(Cat(*(self.cfg_col == x for x in range(p.cols))))

@@ -82,7 +82,7 @@ class Machine(Elaboratable):
         return [*self.inputs.values(), *self.outputs.values()]
 
     def elaborate(self, platform: object) -> Module:
-        """The netlist."""
+        """The netlist of this part, as Amaranth elaborates it."""
         m, host = Module(), self.host
         m.submodules.scratchpad, m.submodules.unit = self.scratchpad, self.unit
         m.submodules.reader, m.submodules.writer = self.reader, self.writer

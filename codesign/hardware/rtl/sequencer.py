@@ -34,7 +34,7 @@ class Halves(Elaboratable):
         self.room, self.ready = Signal(3, name="half_room"), Signal(3, name="half_ready")
 
     def elaborate(self, platform: object) -> Module:
-        """The netlist."""
+        """The netlist of this part, as Amaranth elaborates it."""
         m = Module()
         for t in range(3):
             held, waiting = Signal(2, name=f"held_{t}"), Signal(2, name=f"waiting_{t}")
@@ -64,7 +64,7 @@ class Loader(Elaboratable):
         self.start, self.busy = Signal(name="load_start"), Signal(name="load_busy")
 
     def elaborate(self, platform: object) -> Module:
-        """The netlist."""
+        """The netlist of this part, as Amaranth elaborates it."""
         m, h, dma = Module(), self.halves, self.dma
         m.submodules.registers, m.submodules.nest = self.registers, self.nest
         m.d.comb += [*(self.nest.bound_m1[i].eq(b) for i, b in enumerate(self.r_bound)), h.two.eq(self.r_two)]
@@ -143,7 +143,7 @@ class Sequencer(Elaboratable):
         self.start, self.busy = Signal(name="seq_start"), Signal(name="seq_busy")
 
     def elaborate(self, platform: object) -> Module:
-        """The netlist."""
+        """The netlist of this part, as Amaranth elaborates it."""
         m = Module()
         m.submodules.registers, m.submodules.nest = self.registers, self.nest
         m.d.comb += [*(self.nest.bound_m1[i].eq(b) for i, b in enumerate(self.r_bound)), self.nest.start.eq(self.start)]

@@ -128,7 +128,7 @@ class ArrayUnit(Elaboratable):
                 }
 
     def elaborate(self, platform: object) -> Module:
-        """The netlist."""
+        """The netlist of this part, as Amaranth elaborates it."""
         m = Module()
         m.submodules.registers, m.submodules.run, m.submodules.array = self.registers, self.nest, self.array
         self.kind_now, self.first_now = Signal(3, name="kind_now"), Signal(name="first_now")
