@@ -63,7 +63,7 @@ def fault(space: Space, levels: Sequence[LevelMapping], *, imperfect: bool = Fal
         used = tuple(min(f, int(b)) for f, b in zip(vector, space.bounds, strict=True))
         if used not in (vectors_of(space, v) if imperfect else space.vectors(v)):
             return f"the fan-out of level {item.level!r} may not be used so"
-        reason = _order_fault(space, v, item.temporal, 1 + _empty_after(kept, v))
+        reason = _order_fault(space, v, item.temporal, _together(kept, v), cut=imperfect)
         if reason is not None:
             return f"level {item.level!r}: {reason}"
     return None
@@ -88,19 +88,29 @@ def place_fault(space: Space, mapping: Mapping) -> str | None:
     return None
 
 
-def _empty_after(kept: Kept, v: int) -> int:
-    """Levels directly inside a level that keep nothing: their loops count to it."""
-    return next((u - v - 1 for u in range(v + 1, len(kept)) if any(kept[u])), len(kept) - v - 1)
+def _together(kept: Kept, v: int) -> int:
+    """A level and those directly inside that keep nothing: their loops count to it. More than one, if it keeps nothing itself."""
+    own = 1 if v == 0 or any(kept[v]) else 2
+    return own + next((u - v - 1 for u in range(v + 1, len(kept)) if any(kept[u])), len(kept) - v - 1)
 
 
-def _order_fault(space: Space, v: int, loops: Sequence[tuple[str, int]], times: int) -> str | None:
-    """What is wrong with the loops in time of a level, outermost first; a dimension may have so many."""
+def _order_fault(space: Space, v: int, loops: Sequence[tuple[str, int]], times: int, *, cut: bool) -> str | None:
+    """What is wrong with the loops in time of a level, outermost first.
+
+    Args:
+        space: The space.
+        v: The level.
+        loops: Dimensions and iterations.
+        times: Loops that a dimension may have; where several, fixed loops and orders are not told apart.
+        cut: Whether fixed factors are cut to what is still needed (rule I1).
+    """
     dims = [d for d, _ in loops]
     if any(dims.count(d) > times for d in dims):
         return "two loops over one dimension"
     rule = space.rules[v]
     for dim, factor in rule.temporal:
-        if dict(loops).get(dim, 1) != factor:
+        used = dict(loops).get(dim, 1)
+        if times == 1 and used != factor and not (cut and used < factor):
             return f"the loop over {dim!r} must have {factor} iterations"
     if any(not space.allowed[v, space.position[d]] for d in dims):
         return "a loop that the level may not have"
