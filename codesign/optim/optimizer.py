@@ -8,6 +8,7 @@ import numpy as np
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.point import Point, PointValue
+from codesign.core.threads import one_thread
 from codesign.optim.certificate import Certificate
 from codesign.optim.hypervolume import hypervolume
 from codesign.optim.pareto import nondominated
@@ -60,7 +61,8 @@ class Optimizer:
         self._take(self._initial, n, known, chosen)
         if len(chosen) < n:
             history = self.history(extra_pending=chosen)
-            proposed = self._strategy.propose(history, n - len(chosen), rng)
+            with one_thread():
+                proposed = self._strategy.propose(history, n - len(chosen), rng)
             self._take(proposed[self.problem.space.is_valid(proposed)], n, known, chosen)
         if len(chosen) < n and not getattr(self._strategy, "decides", False):
             self._take(self._unseen(n - len(chosen), known, rng), n, known, chosen)

@@ -43,7 +43,7 @@ class Machine(Elaboratable):
         at += len(self.writer.registers.signals)
         files = [self.unit.registers, self.reader.registers, self.writer.registers]
         if nest:
-            self.halves = Halves()
+            self.halves = Halves(p)
             self.loader = Loader(p, self.dma_bus, self.reader, self.halves, at)
             at += len(self.loader.registers.signals)
             self.sequencer = Sequencer(p, self.array_bus, self.unit, self.loader, self.writer, at)
