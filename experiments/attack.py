@@ -21,7 +21,7 @@ import numpy as np
 
 from codesign.core.files import write_json
 from codesign.core.json_types import JsonObject
-from experiments.attacks import certificate_modes, mapping_modes, other_modes
+from experiments.attacks import certificate_damage, certificate_modes, mapping_modes, other_modes
 from experiments.attacks.findings import Findings
 from experiments.options import head_parser
 
@@ -38,6 +38,7 @@ MODES: dict[str, Attack] = {
     "front": other_modes.attack_front,
     "certificate": other_modes.attack_certificate,
     "network-certificate": certificate_modes.attack_network_certificate,
+    "certificates": certificate_damage.attack_certificates,
 }
 
 MOST_S = 60.0

@@ -108,7 +108,7 @@ def _map_network(
     if search.certificate is not None:
         _refuse_certificate(search, timing, DEFAULT_OF_NETWORKS)
     searcher = timing.options(search.candidates).searcher(search.searcher(DEFAULT_OF_NETWORKS), architecture)
-    run_map(network, hardware, searcher, options, output, timing, search.certificate)
+    run_map(network, hardware, searcher, options, output, timing, search.certificate, uneven=search.uneven)
 
 
 def _map_accelforge(
@@ -179,7 +179,7 @@ def _map_layer(
     searcher = timing.options(search.candidates).searcher(searcher, problem.architecture)
     result = searcher.map(problem, goal, budget=budget, seed=search.seed, reuse=rule)
     if search.certificate is not None:
-        _certify(search.certificate, problem, goal, result)
+        _certify(search.certificate, problem, goal, result, uneven=search.uneven)
     names = {"mapper": search.mapper or DEFAULT_MAPPER, "objective": goal.value}
     if output.out is not None:
         _write(output.out, result, inputs.need_computation(), names["mapper"], goal.value)
@@ -195,12 +195,10 @@ def _map_layer(
 
 
 def _refuse_certificate(search: MapSearch, timing: TimingRequest, default: str = DEFAULT_MAPPER) -> None:
-    """Certificates are of proven even mappings with perfect factors (docs/explanation/certificates.md)."""
+    """Certificates are of proven even mappings (docs/explanation/certificates.md)."""
     if (search.mapper or default) != "exact":
         raise UserError("--certificate needs --mapper exact: other mappers prove nothing")
     given = {
-        "--imperfect": search.imperfect,
-        "--uneven": search.uneven,
         "--pad": search.pad,
         "--timing event": timing.event,
         f"--reuse {search.reuse}": search.reuse != MapSearch.reuse,
@@ -208,17 +206,19 @@ def _refuse_certificate(search: MapSearch, timing: TimingRequest, default: str =
     refuse(given, "--certificate")
 
 
-def _certify(path: Path, problem: "MappingProblem", goal: "Objective", result: "MapResult") -> None:
-    """Write the certificate of a proven mapping."""
+def _certify(path: Path, problem: "MappingProblem", goal: "Objective", result: "MapResult", *, uneven: bool) -> None:
+    """Write the certificate of a proven mapping; searches of imperfect factors or uneven mappings may leave a gap, which it then says."""
     from codesign.core.files import write_atomic
     from codesign.core.goals import Proof
     from codesign.verify import certificate
     from codesign.verify.even.claims import certify
 
-    if result.mapping is None or result.proof is not Proof.OPTIMAL:
+    near = (problem.imperfect or uneven) and result.proof is Proof.GAP
+    if result.mapping is None or not (result.proof is Proof.OPTIMAL or near):
         gap = "no mapping was found" if result.mapping is None else f"the mapping is not proven ({result.proof.value})"
         raise UserError(f"{path} is not written: {gap}", hint="a certificate needs a search that ends with a proof")
-    write_atomic(path, json.dumps(certificate(certify(problem, goal, result.mapping)), indent=1) + "\n")
+    given = certify(problem, goal, result.mapping, result.shown(goal), uneven=uneven)
+    write_atomic(path, json.dumps(certificate(given), indent=1) + "\n")
 
 
 def _show_timed(

@@ -230,6 +230,8 @@ def run_map(
     output: "Output",
     timed: "TimingRequest | None" = None,
     certificate: Path | None = None,
+    *,
+    uneven: bool = False,
 ) -> None:
     """Map every distinct layer and show what the network costs; write the certificate to a file where one is named."""
     from codesign.evaluation.whole_network import map_network
@@ -243,7 +245,14 @@ def run_map(
         from codesign.verify.network import refuse_uncovered
 
         refuse_options(judged, "exact")
-        refuse_uncovered(network, architecture, judged.objective, hardware.constraints_of)
+        refuse_uncovered(
+            network,
+            architecture,
+            judged.objective,
+            hardware.constraints_of,
+            imperfect=judged.imperfect,
+            uneven=uneven,
+        )
     with _progress("mapping") as progress:
         result = map_network(
             network,
@@ -254,11 +263,11 @@ def run_map(
             progress=progress,
         )
     if certificate is not None:
-        _certify(certificate, result, hardware)
+        _certify(certificate, result, hardware, uneven)
     show(result, network, output, timed, _masked(request, result))
 
 
-def _certify(path: Path, result: "NetworkResult | Infeasible", hardware: "Hardware") -> None:
+def _certify(path: Path, result: "NetworkResult | Infeasible", hardware: "Hardware", uneven: bool) -> None:
     """Write the certificate of a network's mappings.
 
     Raises:
@@ -270,7 +279,7 @@ def _certify(path: Path, result: "NetworkResult | Infeasible", hardware: "Hardwa
 
     if isinstance(result, Infeasible):
         raise UserError(f"{path} is not written: the network cannot run: {result}")
-    write_atomic(path, json.dumps(network_certificate(result, hardware.constraints_of), indent=1) + "\n")
+    write_atomic(path, json.dumps(network_certificate(result, hardware.constraints_of, uneven=uneven), indent=1) + "\n")
 
 
 def run_evaluate(

@@ -1,7 +1,6 @@
 """What `codesign verify` needs to check the mappings of a whole network (rules NW1 to NW4 of docs/explanation/certificates.md)."""
 
 from codesign.core.errors import UserError
-from codesign.core.goals import Proof
 from codesign.core.json_types import JsonObject
 from codesign.cost.arrays import Reuse
 from codesign.evaluation.network import ConstraintsOf, EvaluationOptions, LayerResult
@@ -22,7 +21,6 @@ def refuse_options(options: EvaluationOptions, mapper: str) -> None:
         UserError: The message names what.
     """
     without = {
-        "imperfect factors": options.imperfect,
         f"reuse '{options.reuse.name.lower()}'": options.reuse is not Reuse.TIMELOOP,
         "activations and weights that stay on the chip": options.rules != TrafficRules()
         or options.activation_bytes > 0,
@@ -33,7 +31,7 @@ def refuse_options(options: EvaluationOptions, mapper: str) -> None:
             raise UserError(f"no certificate of a network covers {what}", hint="leave it out, or --certificate")
 
 
-def network_certificate(result: NetworkResult, constraints_of: ConstraintsOf) -> JsonObject:
+def network_certificate(result: NetworkResult, constraints_of: ConstraintsOf, *, uneven: bool = False) -> JsonObject:
     """The certificate of a network whose layers were mapped by the exact search.
 
     A layer whose search stopped with a gap is certified with the bound that the search ended with.
@@ -41,6 +39,7 @@ def network_certificate(result: NetworkResult, constraints_of: ConstraintsOf) ->
     Args:
         result: Of the search.
         constraints_of: The constraints under which a layer was searched.
+        uneven: Whether uneven mappings were searched too.
 
     Raises:
         UserError: A layer has neither a proof nor a gap, or certificates do not cover the search.
@@ -48,7 +47,15 @@ def network_certificate(result: NetworkResult, constraints_of: ConstraintsOf) ->
     refuse_options(result.options, result.mapper)
     found = [_mapped(layer, result.options) for layer in result.layers]
     return certificate(
-        certify_network(result.network, result.architecture, result.options.objective, found, constraints_of)
+        certify_network(
+            result.network,
+            result.architecture,
+            result.options.objective,
+            found,
+            constraints_of,
+            imperfect=result.options.imperfect,
+            uneven=uneven,
+        )
     )
 
 
@@ -59,5 +66,4 @@ def _mapped(layer: LayerResult, options: EvaluationOptions) -> MappedOperator:
             f"no certificate is written: nothing is proven of layer {layer.name!r}",
             hint="give its search time enough, e.g. --option effort=1e9",
         )
-    shown = None if found.proof is Proof.OPTIMAL else options.objective.of(found.cost) / (1.0 + found.gap)
-    return MappedOperator(layer.name, layer.computation, found.mapping, shown)
+    return MappedOperator(layer.name, layer.computation, found.mapping, found.shown(options.objective))

@@ -117,7 +117,7 @@ class MappedLayer(AbstractResult):
         return document | event_document(self.result.cost, self.run, self.architecture, seconds)
 
     def certificate(self) -> JsonObject:
-        """What `codesign verify` needs to check that the mapping is optimal.
+        """What `codesign verify` needs to check that the mapping is optimal; with imperfect factors, how near it is.
 
         Raises:
             UserError: The mapping is not proven, or certificates do not cover how it was searched.
@@ -127,8 +127,6 @@ class MappedLayer(AbstractResult):
 
         options = self.options
         given = {
-            "imperfect": options.imperfect,
-            "uneven": options.uneven,
             "pad": options.pad,
             "timing": options.timing.event,
             "reuse": options.reuse != MapOptions.reuse,
@@ -136,9 +134,13 @@ class MappedLayer(AbstractResult):
         for name, present in given.items():
             if present:
                 raise UserError(f"no certificate covers `{name}`", hint="search again without it")
-        if self.posed is None or self.result.mapping is None or self.proof is not Proof.OPTIMAL:
+        near = (options.imperfect or options.uneven) and self.proof is Proof.GAP
+        if self.posed is None or self.result.mapping is None or not (self.proof is Proof.OPTIMAL or near):
             raise UserError("there is no proof to certify", hint="search with the mapper 'exact' and time enough")
-        return certificate(certify(self.posed, Objective.parse(options.objective), self.result.mapping))
+        objective = Objective.parse(options.objective)
+        return certificate(
+            certify(self.posed, objective, self.result.mapping, self.result.shown(objective), uneven=options.uneven)
+        )
 
     def headline(self) -> JsonObject:
         """See `AbstractResult`."""

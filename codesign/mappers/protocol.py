@@ -166,6 +166,12 @@ class MapResult:
     padding: PaddingReport | None = None
     alternatives: tuple[Mapping, ...] = ()
 
+    def shown(self, objective: Objective) -> float | None:
+        """The bound that a search with a gap ended with; None where the mapping is optimal."""
+        if self.proof is Proof.OPTIMAL or self.cost is None or self.gap is None:
+            return None
+        return objective.of(self.cost) / (1.0 + self.gap)
+
     def to_json(self) -> JsonObject:
         """The form `codesign map --format json` prints."""
         tail: JsonObject = {

@@ -11,14 +11,14 @@ from codesign.verify.certificate import from_document as uneven_from_document
 from codesign.verify.certificate import to_document as uneven_to_document
 from codesign.verify.checker import verify_uneven
 from codesign.verify.even.check import verify_even
-from codesign.verify.even.claims import EVEN_RULES, EvenCertificate
+from codesign.verify.even.claims import EVEN_RULES, IMPERFECT_RULES, PLACE_RULES, EvenCertificate
 from codesign.verify.even.claims import from_document as even_from_document
 from codesign.verify.even.claims import to_document as even_to_document
 from codesign.verify.network import NETWORK_RULES, NetworkCertificate, verify_network
 from codesign.verify.network import from_document as network_from_document
 from codesign.verify.network import to_document as network_to_document
 from codesign.verify.seal import SEAL, seal
-from codesign.verify.shape import AGAIN, EVEN, NETWORK, UNEVEN, check_form
+from codesign.verify.shape import AGAIN, EVEN, IMPERFECT, NETWORK, PLACES, UNEVEN, check_form
 from codesign.verify.verdict import Verdict
 
 CERTIFICATE = "codesign certificate 2"
@@ -27,7 +27,7 @@ CERTIFICATE = "codesign certificate 2"
 AnyCertificate = Certificate | EvenCertificate | NetworkCertificate
 """Of every set of rules."""
 
-_FORMS = {RULES: UNEVEN, EVEN_RULES: EVEN, NETWORK_RULES: NETWORK}
+_FORMS = {RULES: UNEVEN, EVEN_RULES: EVEN, IMPERFECT_RULES: IMPERFECT, PLACE_RULES: PLACES, NETWORK_RULES: NETWORK}
 
 
 def certificate(given: AnyCertificate) -> JsonObject:
@@ -73,6 +73,8 @@ def restored(document: dict[str, object]) -> AnyCertificate:
 _READERS: dict[str, Callable[[dict[str, object]], AnyCertificate]] = {
     RULES: uneven_from_document,
     EVEN_RULES: even_from_document,
+    IMPERFECT_RULES: even_from_document,
+    PLACE_RULES: even_from_document,
     NETWORK_RULES: network_from_document,
 }
 

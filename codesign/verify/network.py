@@ -19,13 +19,17 @@ from codesign.mapping.mapping import Mapping
 from codesign.verify.even.check import ROUNDING, verify_even
 from codesign.verify.even.claims import EvenCertificate, certify, proof_from_document, proof_to_document
 from codesign.verify.even.problem import make_space
+from codesign.verify.imperfect.spatial_factors import refuse_uncovered as refuse_imperfect
+from codesign.verify.places.place_program import refuse_places
 from codesign.verify.verdict import Verdict
 from codesign.workloads.computation import Computation
 from codesign.workloads.network import Network
 from codesign.workloads.network_json import network_from_json, network_to_json
 from codesign.workloads.traffic import operator_traffic
 
-NETWORK_RULES = "networks NW1-NW4 of even mappings K1-K8, perfect factors, reuse timeloop"
+NETWORK_RULES = (
+    "networks NW1-NW4 of even mappings K1-K8, imperfect factors J1-J8, uneven mappings UK1-UK4, reuse timeloop"
+)
 
 
 @dataclass(frozen=True)
@@ -99,7 +103,13 @@ ConstraintsOf = Callable[[Computation], Constraints]
 
 
 def refuse_uncovered(
-    network: Network, architecture: Architecture, objective: Objective, constraints_of: ConstraintsOf
+    network: Network,
+    architecture: Architecture,
+    objective: Objective,
+    constraints_of: ConstraintsOf,
+    *,
+    imperfect: bool = False,
+    uneven: bool = False,
 ) -> None:
     """Refuse what no certificate covers, before anything is searched.
 
@@ -108,7 +118,13 @@ def refuse_uncovered(
     """
     for group in network.distinct_layers():
         try:
-            make_space(MappingProblem(group.computation, architecture, constraints_of(group.computation)), objective)
+            space = make_space(
+                MappingProblem(group.computation, architecture, constraints_of(group.computation)), objective
+            )
+            if imperfect:
+                refuse_imperfect(space)
+            if uneven:
+                refuse_places(space)
         except UserError as error:
             raise error.within(f"layer {group.operators[0]!r}") from None
 
@@ -119,6 +135,9 @@ def certify_network(
     objective: Objective,
     found: list[MappedOperator],
     constraints_of: ConstraintsOf,
+    *,
+    imperfect: bool = False,
+    uneven: bool = False,
 ) -> NetworkCertificate:
     """The certificate of a network whose layers a search has mapped; its claims are not tested here.
 
@@ -127,8 +146,8 @@ def certify_network(
     """
     layers = []
     for item in found:
-        problem = MappingProblem(item.computation, architecture, constraints_of(item.computation))
-        layers.append(LayerProof(item.operator, certify(problem, objective, item.mapping, item.shown)))
+        problem = MappingProblem(item.computation, architecture, constraints_of(item.computation), imperfect)
+        layers.append(LayerProof(item.operator, certify(problem, objective, item.mapping, item.shown, uneven=uneven)))
     sums = _sums(network, architecture, objective, tuple(layers))
     return NetworkCertificate(
         network, architecture, objective, sums.energy_pj, sums.latency_cycles, sums.bound, tuple(layers)
@@ -230,7 +249,8 @@ def _sums(network: Network, architecture: Architecture, objective: Objective, la
     root = objective.score(energy_pj, latency_cycles) ** (1.0 / (n + m))
     for layer in layers:
         computation = layer.proof.space.source.computation
-        cost = evaluate(computation, architecture, Mapping.from_levels(layer.proof.nest))
+        imperfect = layer.proof.imperfect is not None
+        cost = evaluate(computation, architecture, layer.proof.mapping, imperfect=imperfect)
         if isinstance(cost, Infeasible):
             raise UserError(f"the mapping of layer {layer.operator!r} does not fit: {cost}")
         energy_pj += count[computation] * cost.energy_pj

@@ -70,11 +70,16 @@ _LEVEL = Record(
     {"level": TEXT, "keep": ListOf(TEXT), "temporal": _COUNTS, "spatial": ListOf(Row((TEXT, INTEGER, ANY)))},
 )
 _PROOF = {"value": NUMBER, "constraints": ANY, "nest": ListOf(_LEVEL), "claims": ListOf(_EVEN_CLAIM)}
-EVEN = Record(
-    {**dict.fromkeys(("format", "rules", "problem", "architecture"), ANY), "objective": TEXT, **_PROOF},
-    {"shown": NUMBER},
-)
+_WHOLE = {**dict.fromkeys(("format", "rules", "problem", "architecture"), ANY), "objective": TEXT, **_PROOF}
+EVEN = Record(_WHOLE, {"shown": NUMBER})
 """A certificate of even mappings."""
+
+IMPERFECT = Record({**_WHOLE, "imperfect": ListOf(_EVEN_CLAIM)}, {"shown": NUMBER})
+"""The same with imperfect factors."""
+
+_PLACES = {"places": ListOf(_EVEN_CLAIM), "mapping": ListOf(ANY)}
+PLACES = Record({**_WHOLE, **_PLACES}, {"shown": NUMBER})
+"""The same of uneven mappings."""
 
 NETWORK = Record(
     {
@@ -83,7 +88,9 @@ NETWORK = Record(
         "energy_pj": NUMBER,
         "latency_cycles": NUMBER,
         "bound": NUMBER,
-        "layers": ListOf(Record({"operator": TEXT, **_PROOF}, {"shown": NUMBER})),
+        "layers": ListOf(
+            Record({"operator": TEXT, **_PROOF}, {"shown": NUMBER, "imperfect": ListOf(_EVEN_CLAIM), **_PLACES})
+        ),
     }
 )
 """A certificate of a whole network."""

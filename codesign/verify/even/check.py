@@ -1,21 +1,27 @@
-"""Checks the certificate of an even mapping: nest, profiles, claims (docs/explanation/certificates.md)."""
+"""Checks the certificate of a mapping, even or not, perfect factors or not: nest, profiles, claims (docs/explanation/certificates.md)."""
 
 import math
 import time
+from collections.abc import Callable, Iterator
 
 from codesign.core.errors import UserError
 from codesign.cost.cost import Infeasible, evaluate
-from codesign.mapping.mapping import Mapping
 from codesign.verify.even.bounds import Bounded
-from codesign.verify.even.claims import SAME, EvenCertificate, open_profiles
-from codesign.verify.even.member import fault
+from codesign.verify.even.claims import SAME, EvenCertificate, EvenClaim, open_profiles
+from codesign.verify.even.member import fault, place_fault
 from codesign.verify.even.problem import Kept, Space, Vector
 from codesign.verify.even.profiles import exact
 from codesign.verify.even.tiles import Program
+from codesign.verify.imperfect.imperfect_bounds import ImperfectBounds, below
+from codesign.verify.imperfect.spatial_factors import open_profiles as open_imperfect
+from codesign.verify.places.place_program import PlaceBounds
 from codesign.verify.verdict import Verdict
 
 ROUNDING = 1e-12
 """Relative; values are made by the same kernel when a certificate is written and when it is checked."""
+
+Holds = Callable[[Kept, tuple[Vector, ...]], bool | None]
+"""Whether nests of a profile were walked to see that none is better; None if one may be."""
 
 
 def verify_even(given: EvenCertificate, stop: float, at: str = "") -> Verdict:
@@ -29,33 +35,72 @@ def verify_even(given: EvenCertificate, stop: float, at: str = "") -> Verdict:
     reason = _value_fault(given, at) or _nest_fault(given, at)
     if reason is not None:
         return Verdict(False, reason)
-    claimed = {(c.kept, c.vectors): (n, c.bound) for n, c in enumerate(given.claims)}
+    checked = walked = 0
+    for claims, key, found, holds in _parts(given, stop):
+        outcome = _check_claims(given, claims, f"{at}{key}", found, holds)
+        if isinstance(outcome, str):
+            return Verdict(False, outcome)
+        checked, walked = checked + len(claims), walked + outcome
+    gap = "" if given.shown is None else f"; the value is at most {given.value / given.bound - 1.0:.3%} above the bound"
+    return Verdict(True, _counted(checked, walked) + gap, checked, walked)
+
+
+def _parts(
+    given: EvenCertificate, stop: float
+) -> Iterator[tuple[tuple[EvenClaim, ...], str, Iterator[tuple[Kept, list[tuple[Vector, ...]]]], Holds]]:
+    """Claims on perfect and on imperfect profiles: where they stand, the profiles that need one, and how one is tested."""
+    space, limit = given.space, given.bound * (1.0 - SAME)
+    if given.perfect_apart:
+        yield given.claims, "claims", open_profiles(space, given.bound), lambda k, v: _holds(given, k, v, stop)
+    else:
+        yield given.claims, "claims", iter(()), lambda k, v: False
+    if given.places is not None:
+        found = open_profiles(space, given.bound)
+        yield (
+            given.places,
+            "places",
+            found,
+            lambda k, v: None if PlaceBounds(space, k).least(v, limit, stop) < limit else False,
+        )
+    if given.imperfect is not None:
+        bounds = {kept: ImperfectBounds(space, kept) for kept in space.keep_sets()}
+        wanted = ((kept, open_imperfect(space, kept, limit)) for kept in bounds)
+        yield given.imperfect, "imperfect", wanted, lambda k, v: None if below(bounds[k], v, limit, stop) else False
+
+
+def _check_claims(
+    given: EvenCertificate,
+    claims: tuple[EvenClaim, ...],
+    at: str,
+    profiles: Iterator[tuple[Kept, list[tuple[Vector, ...]]]],
+    holds: Holds,
+) -> int | str:
+    """How many claims of a list needed walks, or what is wrong with it."""
+    claimed = {(c.kept, c.vectors): (n, c.bound) for n, c in enumerate(claims)}
     used: set[int] = set()
     walked = 0
-    for kept, found in open_profiles(given.space, given.bound):
+    for kept, found in profiles:
         for vectors in found:
             n, bound = claimed.get((kept, vectors), (-1, None))
             if bound is None:
-                return Verdict(False, f"no claim covers the spatial factors {_named(given.space, vectors)}")
-            reason = _bound_fault(bound, given, f"{at}claims[{n}].bound")
+                return f"no claim covers the spatial factors {_named(given.space, vectors)}"
+            reason = _bound_fault(bound, given, f"{at}[{n}].bound")
             if reason is not None:
-                return Verdict(False, reason)
+                return reason
             try:
-                if time.process_time() > stop:
-                    raise TimeoutError
-                walks = _holds(given, kept, vectors, stop)
+                walks = holds(kept, vectors)
             except TimeoutError:
-                return Verdict(False, f"the time limit ended the check after {len(used)} claims that hold")
+                return f"the time limit ended the check after {len(used)} claims that hold"
             if walks is None:
                 factors = _named(given.space, vectors)
-                return Verdict(False, f"a mapping below {given.bound:.12g} exists with the spatial factors {factors}")
+                which = "exists" if at.endswith("claims") else "is not ruled out"
+                return f"a mapping below {given.bound:.12g} {which} with the spatial factors {factors}"
             used.add(n)
             walked += walks
-    if len(used) < len(given.claims):
-        spare = next(n for n in range(len(given.claims)) if n not in used)
-        return Verdict(False, f"`{at}claims[{spare}]` is of no profile that closed bounds leave, or stands twice")
-    gap = "" if given.shown is None else f"; the value is at most {given.value / given.bound - 1.0:.3%} above the bound"
-    return Verdict(True, _counted(len(used), walked) + gap, len(used), walked)
+    if len(used) < len(claims):
+        spare = next(n for n in range(len(claims)) if n not in used)
+        return f"`{at}[{spare}]` is of no profile that closed bounds leave, or stands twice"
+    return walked
 
 
 def _counted(checked: int, walked: int) -> str:
@@ -93,8 +138,12 @@ def _nest_fault(given: EvenCertificate, at: str) -> str | None:
 def _unfit(given: EvenCertificate) -> str | None:
     source = given.space.source
     try:
-        reason = fault(given.space, given.nest)
-        cost = evaluate(source.computation, source.architecture, Mapping.from_levels(given.nest))
+        imperfect = given.imperfect is not None
+        even = given.uneven is None
+        reason = (
+            fault(given.space, given.nest, imperfect=imperfect) if even else place_fault(given.space, given.mapping)
+        )
+        cost = evaluate(source.computation, source.architecture, given.mapping, imperfect=imperfect)
     except (UserError, KeyError) as error:
         return str(error)
     except (OverflowError, MemoryError) as error:
@@ -115,6 +164,8 @@ def _holds(given: EvenCertificate, kept: Kept, vectors: tuple[Vector, ...], stop
     Raises:
         TimeoutError: CPU seconds ran out.
     """
+    if time.process_time() > stop:
+        raise TimeoutError
     limit = given.bound * (1.0 - SAME)
     walked = False
     for profile, diagonals in exact(given.space, kept, vectors):

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
-from codesign.mapping.mapping import Axis, LevelMapping, Mapping, Storage, Temporal
-from codesign.verify.even.problem import Space
+from codesign.mapping.mapping import Axis, LevelMapping, Mapping, Spatial, Storage, Temporal
+from codesign.verify.even.problem import Kept, Space
+from codesign.verify.imperfect.spatial_factors import vectors_of
 
 
 def levels_of(mapping: Mapping, architecture: Architecture) -> tuple[LevelMapping, ...]:
@@ -37,8 +38,14 @@ def levels_of(mapping: Mapping, architecture: Architecture) -> tuple[LevelMappin
     )
 
 
-def fault(space: Space, levels: Sequence[LevelMapping]) -> str | None:
-    """Why a mapping is not one of the space; None if it is."""
+def fault(space: Space, levels: Sequence[LevelMapping], *, imperfect: bool = False) -> str | None:
+    """Why a mapping is not one of the space; None if it is.
+
+    Args:
+        space: The space.
+        levels: The mapping.
+        imperfect: Whether factors may multiply to more than the bounds.
+    """
     computation, architecture = space.source.computation, space.source.architecture
     names = [v.name for v in architecture.levels]
     if [item.level for item in levels] != names:
@@ -53,24 +60,59 @@ def fault(space: Space, levels: Sequence[LevelMapping]) -> str | None:
             vector[space.position[dim]] *= factor
             if along_x is not None and (axis == "x") != (dim in along_x):
                 return f"level {item.level!r}: the loop over {dim!r} may not lie along {axis.upper()}"
-        if tuple(vector) not in space.vectors(v):
+        used = tuple(min(f, int(b)) for f, b in zip(vector, space.bounds, strict=True))
+        if used not in (vectors_of(space, v) if imperfect else space.vectors(v)):
             return f"the fan-out of level {item.level!r} may not be used so"
-        reason = _order_fault(space, v, item.temporal)
+        reason = _order_fault(space, v, item.temporal, _together(kept, v), cut=imperfect)
         if reason is not None:
             return f"level {item.level!r}: {reason}"
     return None
 
 
-def _order_fault(space: Space, v: int, loops: Sequence[tuple[str, int]]) -> str | None:
-    """What is wrong with the loops in time of a level, outermost first."""
+def place_fault(space: Space, mapping: Mapping) -> str | None:
+    """Why an uneven mapping is not one of the space; None if it is. What evaluation refuses is not looked at."""
+    computation, architecture = space.source.computation, space.source.architecture
+    levels = [v.name for v in architecture.levels]
+    stored = {(node.level, node.tensor) for node in mapping.storage}
+    if not space.may_keep(tuple(tuple((v, t.name) in stored for t in computation.tensors) for v in levels)):
+        return "the nest keeps other tensors than it may"
+    for v, name in enumerate(levels):
+        vector, along_x = [1] * len(space.dims), space.rules[v].along_x
+        for node in mapping.loops:
+            if isinstance(node, Spatial) and node.level == name:
+                vector[space.position[node.dim]] *= node.factor
+                if along_x is not None and (node.axis == "x") != (node.dim in along_x):
+                    return f"level {name!r}: the loop over {node.dim!r} may not lie along {node.axis.upper()}"
+        if tuple(vector) not in space.vectors(v):
+            return f"the fan-out of level {name!r} may not be used so"
+    return None
+
+
+def _together(kept: Kept, v: int) -> int:
+    """A level and those directly inside that keep nothing: their loops count to it. More than one, if it keeps nothing itself."""
+    own = 1 if v == 0 or any(kept[v]) else 2
+    return own + next((u - v - 1 for u in range(v + 1, len(kept)) if any(kept[u])), len(kept) - v - 1)
+
+
+def _order_fault(space: Space, v: int, loops: Sequence[tuple[str, int]], times: int, *, cut: bool) -> str | None:
+    """What is wrong with the loops in time of a level, outermost first.
+
+    Args:
+        space: The space.
+        v: The level.
+        loops: Dimensions and iterations.
+        times: Loops that a dimension may have; where several, fixed loops and orders are not told apart.
+        cut: Whether fixed factors are cut to what is still needed (rule I1).
+    """
     dims = [d for d, _ in loops]
-    if len(set(dims)) < len(dims):
+    if any(dims.count(d) > times for d in dims):
         return "two loops over one dimension"
     rule = space.rules[v]
     for dim, factor in rule.temporal:
-        if dict(loops).get(dim, 1) != factor:
+        used = dict(loops).get(dim, 1)
+        if times == 1 and used != factor and not (cut and used < factor):
             return f"the loop over {dim!r} must have {factor} iterations"
     if any(not space.allowed[v, space.position[d]] for d in dims):
         return "a loop that the level may not have"
     ranks = [rule.order.index(d) if d in rule.order else len(rule.order) for d in reversed(dims)]
-    return "the loops stand in another order than they must" if ranks != sorted(ranks) else None
+    return "the loops stand in another order than they must" if times == 1 and ranks != sorted(ranks) else None

@@ -103,6 +103,18 @@ class Space:
         for flat in itertools.product(*choices):
             yield tuple(tuple(flat[v * n : (v + 1) * n]) for v in range(self.n_levels))
 
+    @property
+    def n_keep_sets(self) -> int:
+        """How many keep sets the constraints allow."""
+        return int(2 ** sum(choice is Keep.FREE for row in self._decisions for choice in row))
+
+    def keep_choices(self) -> list[list[list[bool]]]:
+        """By tensor and level what may be decided."""
+        return [
+            [[True, False] if row[t] is Keep.FREE else [row[t] is Keep.YES] for row in self._decisions]
+            for t in range(self.n_tensors)
+        ]
+
     def may_keep(self, kept: Kept) -> bool:
         """Whether a keep set is one of them."""
         return all(

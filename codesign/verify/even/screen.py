@@ -48,7 +48,9 @@ def closed_bounds(
     space: Space, kept: Kept, energy_exponent: float, latency_exponent: float, limit: float
 ) -> list[tuple[Vector, ...]]:
     """The combinations of vectors whose closed bound is below `limit`."""
-    hardware, choices, first, table = _encoded(space, kept)
+    hardware, choices, first, table = encoded(space, kept)
+    if not all(choices):  # a fixed factor that divides no bound
+        return []
     room = 4096
     while True:
         found = np.zeros((room, space.n_levels), np.int64)
@@ -62,12 +64,12 @@ def closed_bounds(
 
 def least_of_all(space: Space, kept: Kept) -> tuple[float, float]:
     """Energy in pJ and cycles that no mapping with a keep set is below: the least closed bounds of all profiles, each apart."""
-    hardware, _, first, table = _encoded(space, kept)
+    hardware, _, first, table = encoded(space, kept)
     energy, cycles = _least(hardware, first, table)
     return energy * (1.0 - 1e-9), cycles
 
 
-def _encoded(space: Space, kept: Kept) -> tuple[Hardware, list[list[Vector]], IntArray, IntArray]:
+def encoded(space: Space, kept: Kept) -> tuple[Hardware, list[list[Vector]], IntArray, IntArray]:
     """What the compiled loops read: figures, the vectors of every level, where each level's begin in the table, the table."""
     a = space.arrays
     hardware = Hardware(
@@ -81,7 +83,9 @@ def _encoded(space: Space, kept: Kept) -> tuple[Hardware, list[list[Vector]], In
 
 
 @njit
-def _reached(h: Hardware, table: IntArray, digit: IntArray, m: int, outside: FloatArray, distinct: FloatArray) -> int:
+def reached_level(
+    h: Hardware, table: IntArray, digit: IntArray, m: int, outside: FloatArray, distinct: FloatArray
+) -> int:
     """Lay out the levels of a combination from the m-th on; the first level whose factors do not divide, else how many levels there are."""
     for k in range(m, len(digit)):
         fits = True
@@ -95,7 +99,7 @@ def _reached(h: Hardware, table: IntArray, digit: IntArray, m: int, outside: Flo
 
 
 @njit
-def _next(digit: IntArray, first: IntArray, m: int) -> int:
+def next_combination(digit: IntArray, first: IntArray, m: int) -> int:
     """Step to the next combination that differs at the m-th level or outside it; the outermost level that changed, -1 after the last."""
     while m >= 0:
         digit[m] += 1
@@ -115,12 +119,12 @@ def _least(h: Hardware, first: IntArray, table: IntArray) -> tuple[float, float]
     distinct = np.ones((levels, h.coef.shape[0]))
     energy, cycles, m = np.inf, np.inf, 0
     while True:
-        reached = _reached(h, table, digit, m, outside, distinct)
+        reached = reached_level(h, table, digit, m, outside, distinct)
         m = min(reached, levels - 1)
         if reached == levels:
-            spent, busy = _bound(h, outside, distinct)
+            spent, busy = bound_of(h, outside, distinct)
             energy, cycles = min(energy, spent), min(cycles, busy)
-        m = _next(digit, first, m)
+        m = next_combination(digit, first, m)
         if m < 0:
             return energy, cycles
 
@@ -142,17 +146,17 @@ def _screen(
     distinct = np.ones((levels, h.coef.shape[0]))
     n, m = 0, 0
     while True:
-        reached = _reached(h, table, digit, m, outside, distinct)
+        reached = reached_level(h, table, digit, m, outside, distinct)
         m = min(reached, levels - 1)
         if reached == levels:
-            energy, cycles = _bound(h, outside, distinct)
+            energy, cycles = bound_of(h, outside, distinct)
             if energy * (1.0 - 1e-9) <= 0.0:
                 energy = 0.0
             if (energy * (1.0 - 1e-9)) ** energy_exponent * cycles**latency_exponent < limit:
                 if n < found.shape[0]:
                     found[n] = digit
                 n += 1
-        m = _next(digit, first, m)
+        m = next_combination(digit, first, m)
         if m < 0:
             return n
 
@@ -176,7 +180,7 @@ def _shared(h: Hardware, m: int, vector: IntArray, distinct: FloatArray) -> None
 
 
 @njit
-def _bound(h: Hardware, outside: FloatArray, distinct: FloatArray) -> tuple[float, float]:
+def bound_of(h: Hardware, outside: FloatArray, distinct: FloatArray) -> tuple[float, float]:
     """Energy and cycles by the fewest words of every boundary."""
     levels, tensors = h.kept.shape
     instances = np.ones(levels + 1)

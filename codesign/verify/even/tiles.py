@@ -91,7 +91,7 @@ class Program:
             if not s.sliding[b.tensor]:
                 continue
             extents = [(row, 1.0 + (tile - 1.0) @ row.astype(np.float64)) for row in s.coef[b.tensor] if row.any()]
-            for v in range(b.level):
+            for v in range(b.level + 1):  # uneven nodes of a level may have loops of it outside
                 for d in range(len(s.dims)):
                     far = self.tiles[:, d] * self.inside[v, d]
                     overlap[i, v, d] = np.prod([np.maximum(0.0, e - row[d] * far) for row, e in extents], axis=0)

@@ -266,5 +266,5 @@ def test_only_a_proof_gets_a_certificate(tmp_path: Path) -> None:
     assert "the mapping is not proven (gap)" in made.err
     assert not path.exists()
     assert "needs --mapper exact" in run("map", *layer, "--certificate", path).err
-    for option in ("--imperfect", "--uneven", "--pad"):
+    for option in ("--pad",):
         assert option in run("map", *layer, "--mapper", "exact", option, "--certificate", path).err

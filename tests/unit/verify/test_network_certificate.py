@@ -239,8 +239,6 @@ def test_command_writes_and_verifies(tmp_path: Path) -> None:
 def test_what_it_does_not_cover_is_named_before_the_search(tmp_path: Path) -> None:
     whole = ("map", "--network", "alexnet", "--arch", "eyeriss", "--certificate", tmp_path / "net.json")
     for option, said in (
-        ("--imperfect", "--imperfect"),
-        ("--uneven", "--uneven"),
         ("--resident-weights", "activations and weights that stay on the chip"),
         ("--mapper=random", "needs --mapper exact"),
         ("--reuse=walk", "--reuse walk"),
