@@ -20,7 +20,13 @@ from codesign.optim.pareto import front
 from codesign.optim.protocols import Bools, Floats, History, Indices, Problem
 
 SPLIT = 64
-"""Boxes split in a round; one where bounds are slow."""
+"""Boxes split in a round, or more where many are open; one where bounds are slow."""
+
+SHARE = 32
+"""One open box of so many is split in a round."""
+
+MOST_SPLIT = 1024
+"""Boxes split in a round at most, so that evaluations keep up."""
 
 ROUNDS = 6
 """Rounds between two evaluations: an answer that gets better with every design."""
@@ -49,7 +55,7 @@ ROOTS = 32
 _SHARE = 0.1
 """Of what is left to prove of a box, that its sharpened bounds may be off by."""
 
-_FEW = 256
+_FEW = 16
 """Boxes of so many designs are split into them at once where bounds are quick."""
 
 
@@ -283,7 +289,7 @@ class BoxProof:
                 return None  # what is left to evaluate is being evaluated
             if (
                 rounds >= (SLOW_ROUNDS if self._bounds.slow and not self._unseen else ROUNDS)
-                or not len(self._front)
+                or (not len(self._front) and (not self._bounds.slow or self._sharp[top]))
                 or len(self._factor) > MOST_BOXES
             ):
                 found, expected = self._inside(top, taken)
@@ -302,7 +308,8 @@ class BoxProof:
     def _refine(self, order: Indices, enough: Callable[[], bool]) -> None:
         """Sharpen or split the boxes furthest from being settled."""
         alone = (self._low[order] == self._high[order]).all(axis=1)
-        boxes = order[~alone][: 1 if self._bounds.slow else SPLIT]
+        most = 1 if self._bounds.slow else min(max(SPLIT, len(order) // SHARE), MOST_SPLIT)
+        boxes = order[~alone][:most]
         if self._bounds.slow and not self._sharp[boxes[0]]:
             self._sharpen(int(boxes[0]), enough)
             return
