@@ -26,7 +26,7 @@ from codesign.arch.architecture import (
     Ports,
     StorageLevel,
 )
-from codesign.bounds.parts import Figures, Parts
+from codesign.bounds.parts import Figures, Parts, shared_columns
 from codesign.core.errors import UserError
 from codesign.core.point import Point, PointValue
 
@@ -166,8 +166,7 @@ class BoxFigures:
     def _find_deciding(self) -> tuple[int, ...]:
         """Columns without an order, and those along which what cannot be ordered was seen to change."""
         found = {c for c, ordered in enumerate(self._space.ordered) if not ordered}
-        if len(self._extra) > 1:
-            found |= {c for c in self._extra[0] if all(c in group for group in self._extra)}
+        found |= set(shared_columns(self._extra))
         for column, size in enumerate(self._space.cardinalities):
             if column in found:
                 continue

@@ -232,7 +232,28 @@ def _sum_of_groups(
     """Area and leakage of the rest, sums of one term per group of columns, from one design for each choice within a group: two ``n``.
 
     With all other columns at those of the first design, a term is the figure less that of the first design, which is added once.
+    Columns of several groups, a technology for instance, change several terms at a time: designs that differ there are summed apart.
     """
+    total = np.zeros((len(indices), 2))
+    _, part = _projected(indices, shared_columns(groups))
+    for k in np.unique(part):
+        at = np.flatnonzero(part == k)
+        total[at] = _sum_of_terms(space, build, indices[at], groups)
+    return total[:, 0], total[:, 1]
+
+
+def shared_columns(groups: Sequence[Sequence[int]]) -> list[int]:
+    """The columns that several groups name."""
+    return sorted({c for group in groups for c in group if sum(c in other for other in groups) > 1})
+
+
+def _sum_of_terms(
+    space: RowSpace,
+    build: Callable[[Mapping[str, PointValue]], Architecture],
+    indices: Indices,
+    groups: list[list[int]],
+) -> Floats:
+    """`_sum_of_groups` of designs that are equal in the columns of several groups: ``n x 2``."""
 
     def rest(rows: Indices) -> Floats:
         built = [build(point) for point in space.to_points(rows)]
@@ -246,7 +267,7 @@ def _sum_of_groups(
         rows = np.repeat(base, len(first), axis=0)
         rows[:, columns] = indices[first][:, columns]
         total += (rest(rows) - constant)[which]
-    return total[:, 0], total[:, 1]
+    return np.asarray(total)
 
 
 def combinations(columns: Sequence[Indices]) -> tuple[Indices, Indices]:

@@ -55,8 +55,8 @@ ROOTS = 32
 _SHARE = 0.1
 """Of what is left to prove of a box, that its sharpened bounds may be off by."""
 
-_FEW = 16
-"""Boxes of so many designs are split into them at once where bounds are quick."""
+_FEW, _MANY_OPEN, _FEWER = 256, 10_000, 16
+"""Boxes of so many designs are split into them at once where bounds are quick; of fewer where that many boxes are open."""
 
 
 def never() -> bool:
@@ -330,7 +330,7 @@ class BoxProof:
 
     def _split(self, low: Indices, high: Indices, bound: Floats) -> tuple[Indices, Indices, Floats]:
         volumes = np.array([float(volume_of(a, b)) for a, b in zip(low, high, strict=True)])
-        few = volumes <= (_FEW if not self._bounds.slow else 0)
+        few = volumes <= (0 if self._bounds.slow else _FEW if len(self._factor) <= _MANY_OPEN else _FEWER)
         lows, highs, inherited = [], [], []
         for k in np.flatnonzero(few):
             rows = designs_in(low[k], high[k])
