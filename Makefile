@@ -3,16 +3,26 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DEMO := $(VENV)/.installed-demo
 
 .PHONY: demo test all lint types layers docs results pytest slow bench wheel clean
 
-$(STAMP): pyproject.toml constraints.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[dev]"
-	touch $(STAMP)
+# compiled once when first imported, not all of it now; so nothing may keep Python from writing what it compiled
+unexport PYTHONDONTWRITEBYTECODE
+INSTALL = $(BIN)/python -m pip install --quiet --no-compile -c constraints.txt
 
-demo: $(STAMP)
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(STAMP): pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) -e ".[dev]"
+	touch $(DEMO) $(STAMP)
+
+$(DEMO): pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) -e ".[bo,plots]"
+	touch $(DEMO)
+
+demo: $(DEMO)
 	$(BIN)/codesign compile explore
 	$(BIN)/codesign explore --network resnet50 --space scratchpad --optimizer mobo --trials 40 \
 	  --objectives latency energy area --constraint "power_w<=2" --seed 0 --workers 2 --out runs/demo
@@ -47,7 +57,7 @@ slow: $(STAMP)
 
 # everything, with every extra and nothing skipped; says first what is missing (PostgreSQL, a browser ...)
 all: $(STAMP) lint types layers docs
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[dev,all]"
+	$(INSTALL) -e ".[dev,all]"
 	$(BIN)/python -m tests.needed
 	$(BIN)/pytest -q --complete -n 2 -m "not service and not speed"
 	$(BIN)/pytest -q --complete -m "service or speed"

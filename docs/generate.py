@@ -1,6 +1,8 @@
-"""Pages that the site makes from the program itself and from data: every command's options, every table of the results."""
+"""Pages that the site makes from the program and from data: options of commands, names of Python, source files, tables of results."""
 
+import ast
 import csv
+import re
 from pathlib import Path
 from typing import Any
 
@@ -83,10 +85,30 @@ def tables(folder: Path) -> str:
     return "\n".join(parts)
 
 
+def source_files(root: Path) -> str:
+    """Every file of the packages with the first line of its docstring, folder by folder; pages it names become links."""
+    parts = ["# Source files", "", "What each file of the code holds, in the words of the file itself.", ""]
+    files = sorted(p for folder in ("codesign", "spaces", "envs") for p in (root / folder).rglob("*.py"))
+    for folder in sorted({p.parent for p in files}):
+        rows = [(p.name, first_line(p)) for p in files if p.parent == folder]
+        described = [f"| `{name}` | {line} |" for name, line in rows if line]
+        if described:
+            parts += [f"## {folder.relative_to(root)}", "", "| file | what it holds |", "|---|---|", *described, ""]
+    return "\n".join(parts)
+
+
+def first_line(path: Path) -> str:
+    """The first line of a file's docstring as the cell of a table; empty if it has none."""
+    line = (ast.get_docstring(ast.parse(path.read_text())) or "").split("\n")[0].replace("|", "\\|")
+    return re.sub(r"docs/([\w-]+/)([\w-]+)\.md", r"[\2](../\1\2.md)", line)
+
+
 _register_commands()
 with mkdocs_gen_files.open("reference/command-line.md", "w") as page:
     page.write(command_line(get_command(app)))
 with mkdocs_gen_files.open("reference/python.md", "w") as page:
     page.write(python())
+with mkdocs_gen_files.open("reference/source-files.md", "w") as page:
+    page.write(source_files(Path(__file__).parents[1]))
 with mkdocs_gen_files.open("results/tables.md", "w") as page:
     page.write(tables(Path(__file__).parent / "results" / "data"))

@@ -1,6 +1,6 @@
 """Convolution chains fused with and without shared windows: `python -m experiments.halos`.
 
-What `codesign schedule --scheduler fused --halos` finds on `soma-edge` with a small buffer (rules H1 to H6 of docs/explanation/exact-mapper.md).
+What `codesign schedule --scheduler fused --halos` finds on `soma-edge` with a small buffer (rules H1 to H6 of `codesign.scheduling.fused.halos`).
 """
 
 from collections.abc import Callable

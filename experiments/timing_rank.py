@@ -6,15 +6,19 @@ For every distinct layer of a network a pool of mappings is drawn: what annealin
 neighbouring loops exchanged, and the best of a few random ones each. All are scored by both models. `lost` says how much longer the mapping
 that the analytical model ranks first takes, by simulation, than the best mapping known. That is the best of the pool, of what `map --timing event`
 chooses with annealing, and of a search with another seed and longer lists. `waits_lost` says the same of the mapping that comes first by the
-analytical cycles with waits (rule E12), `waits_found_lost` of what annealing by them finds without any simulation. `chosen_lost` says the same of the choice, and `chosen_gap` how far
+analytical cycles with waits (rules E12 and E13), `waits_found_lost` of what annealing by rule E12 alone finds without any simulation. `chosen_lost` says the same of the choice, and `chosen_gap` how far
 it is at most from the optimum where `--proof` lets the exact mapper prove what no mapping beats. Times are CPU seconds of one core.
+With `--out` it also writes the two tables of the results page, `validation-ranks.csv` and `validation-waits.csv`.
 """
 
+import csv
 import json
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -48,6 +52,7 @@ from codesign.workloads.workload import Workload
 from experiments.options import head_parser
 from experiments.validation.common import spearman
 
+_Columns = dict[str, Callable[[dict[str, Any]], str]]
 _EXCHANGES, _NO_EVENTS = 8, np.zeros((0, 4))
 
 
@@ -121,7 +126,9 @@ def compare_layer(computation: Computation, architecture: Architecture, config: 
     seconds = time.process_time() - started
     other = EventMapper(AnnealingMapper(), timing, candidates=32, walks=2 * config.walks)
     known = min(events[best], chosen, chosen_cycles(problem, other, budget, config.seed + 100))
+    started = time.process_time()
     by_waits = found_by_waits(problem, kept[second], timing, config)
+    waits_seconds = time.process_time() - started
     return {
         "layer": computation.name or str(computation),
         "mappings": len(kept),
@@ -135,6 +142,7 @@ def compare_layer(computation: Computation, architecture: Architecture, config: 
         "waits_lost_in_pool": events[second] / events[best] - 1.0,
         "waits_lost": events[second] / known - 1.0,
         "waits_found_lost": by_waits / min(known, by_waits) - 1.0,
+        "waits_found_seconds": waits_seconds,
         "chosen_cycles": chosen,
         "chosen_lost": chosen / known - 1.0,
         "chosen_seconds": seconds,
@@ -233,6 +241,8 @@ def compare_architecture(name: str, config: Config) -> dict[str, Any]:
         **_lost(rows, "waits_lost_in_pool"),
         **_lost(rows, "waits_lost"),
         **_lost(rows, "waits_found_lost"),
+        "waits_below_3_percent": int(sum(row["waits_lost_in_pool"] <= 0.03 for row in rows)),
+        "waits_found_seconds": float(sum(row["waits_found_seconds"] for row in rows)),
         "optima_lost": int((lost > 0).sum()),
         "lost_mean": float(lost.mean()),
         "lost_worst": float(lost.max()),
@@ -246,6 +256,44 @@ def compare_architecture(name: str, config: Config) -> dict[str, Any]:
         "simulations_per_cpu_second": simulations_per_second(pairs, architecture, config.speed_seconds),
         "rows": rows,
     }
+
+
+def write_tables(found: list[dict[str, Any]], folder: Path) -> None:
+    """The tables of the results page."""
+
+    def both(item: dict[str, Any], first: str, second: str, form: str) -> str:
+        return f"{item[first]:{form}}, {item[second]:{form}}".replace("%", " %")
+
+    def lost(item: dict[str, Any], key: str) -> str:
+        return both(item, f"{key}_mean", f"{key}_worst", ".1%")
+
+    ranks: _Columns = {
+        "architecture": lambda item: str(item["architecture"]),
+        "rank correlation, median and least layer": lambda item: both(item, "spearman_median", "spearman_least", ".3f"),
+        "event over analytical cycles, median and worst": lambda item: ", ".join(
+            f"{1 + item[f'event_over_analytic_{key}']:.2f}" for key in ("median", "worst")
+        ),
+        "analytical optimum lost in its pool, mean and worst": lambda item: lost(item, "lost_in_pool"),
+        "lost against the best known, mean and worst": lambda item: lost(item, "lost"),
+        "`map --timing event` lost, mean and worst": lambda item: lost(item, "chosen_lost"),
+        "CPU s of its searches": lambda item: f"{item['chosen_seconds']:.0f}",
+    }
+    waits: _Columns = {
+        "architecture": lambda item: str(item["architecture"]),
+        "rank correlation, median and least layer": lambda item: both(
+            item, "spearman_waits_median", "spearman_waits_least", ".3f"
+        ),
+        "cycles with waits over event cycles, median": lambda item: f"{item['waits_over_event_median']:.2f}",
+        "its optimum lost in its pool, mean and worst": lambda item: lost(item, "waits_lost_in_pool"),
+        "layers up to 3 %": lambda item: f"{item['waits_below_3_percent']} of {item['layers']}",
+        "mappings found by E12 alone lost, mean and worst": lambda item: lost(item, "waits_found_lost"),
+        "CPU s of its searches": lambda item: f"{item['waits_found_seconds']:.0f}",
+    }
+    for name, columns in (("validation-ranks", ranks), ("validation-waits", waits)):
+        with (folder / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(columns)
+            writer.writerows([value(item) for value in columns.values()] for item in found)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -272,6 +320,7 @@ def main(arguments: list[str] | None = None) -> int:
             )
     if given.out is not None:
         write_json(given.out / "timing_rank.json", {"config": asdict(config), "architectures": found})
+        write_tables(found, given.out)
     short = [{k: v for k, v in item.items() if k != "rows"} for item in found]
     print(json.dumps({"experiment": "timing_rank", "network": config.network, "architectures": short}))
     return 0

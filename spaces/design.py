@@ -1,10 +1,11 @@
 """A hardware space: what may be chosen, and the architecture each choice means."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, final
 
 from codesign.arch.architecture import Architecture
+from codesign.arch.technology_files import load_technology
 from codesign.core.errors import UserError
 from codesign.evaluation.choices import Choices
 from codesign.evaluation.own_metrics import MetricFunction
@@ -65,6 +66,25 @@ class DesignSpace:
             UserError: A rule is no expression over the parameters.
         """
         return replace(self, space=self.space.with_rules(rules)) if rules else self
+
+    def with_technology(self, technology: str) -> "DesignSpace":
+        """The same space with energies and areas of another table; its name says so.
+
+        Raises:
+            UserError: There is no such technology, or the builder takes none.
+        """
+        load_technology(technology)
+        known = {f.name for f in fields(self.builder)} if is_dataclass(self.builder) else set()
+        if "technology" not in known:
+            hint = (
+                "it is a parameter: fix it by --constraint"
+                if "technology" in self.space.names
+                else "its file says which"
+            )
+            raise UserError(f"space {self.name!r} takes no other technology", hint=hint)
+        name = f"{self.name.partition('@')[0]}@{technology}"
+        builder: Any = self.builder
+        return replace(self, name=name, builder=replace(builder, technology=technology))
 
     def with_choices(self, choices: Choices) -> "DesignSpace":
         """The same space whose designs choose a precision and so on too; every choice of more than one value is a parameter.

@@ -94,7 +94,7 @@ class Money:
 
     @property
     def overall_usd(self) -> float:
-        """Of everything."""
+        """US dollars of dies, package and memories together."""
         return self.chip_usd + self.package_usd + self.dram_usd
 
 

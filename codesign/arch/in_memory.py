@@ -7,12 +7,14 @@ Cells keep weights; inputs are shared along rows, products summed along columns,
 * I2: A tree that adds n operands of b bits has ``n (b + 1) - (b + log2 n + 1)`` one-bit adders, one tree for every b
   bits of a weight. Behind converters of r bits, w bits of a weight are added with ``r (w - 1) + w (log2 w - 1/2)``
   adders. An accumulator has an adder and a flip-flop a bit. An AND gate multiplies a bit; a Booth digit takes 4 gates
-  a bit.
-* I3: Area: cells, gates, and converters of ``10^(1.206 - 0.0369 r) 2^r`` um2 each.
+  a bit. On an analogue array cells along a bit line share a gate, one for every input: ``rows / inputs`` of them (zigzag-imc
+  states groups of 1 for AIMC1 and 32 for AIMC2).
+* I3: Area: cells, gates, and converters of ``10^(1.206 - 0.0369 r) 2^r`` um2 each, one a bit line.
 * I4: Cycle: the slower of the adder tree and the accumulator; with converters, ``r (0.64 + 0.00653 n)`` ns for n
   inputs and the adders behind.
 * I5: Energy: gates that switch at ``V^2``, times the share of inputs that change and of weights that are not zero;
-  converters ``(100 r + 0.001 4^r) V^2`` fF, those before word lines 50 fF a bit.
+  converters ``(100 r + 0.001 4^r) V^2`` fF, those before word lines 50 fF a bit. The gate that multiplies on a bit line takes half a
+  gate's charge, for its weight stays (Sun et al., as all constants).
 * I6: The array is a fan-out, outputs along X and inputs along Y: inputs are shared along X, sums are formed along Y.
   Cells hold weights; loading them costs what the buffer's reads cost.
 """
@@ -152,7 +154,7 @@ class InMemoryArray:
 
     @property
     def analogue(self) -> bool:
-        """Whether bit lines add."""
+        """Whether bit lines add currents, so that results pass converters."""
         return self.adc_bits is not None
 
     @property
@@ -167,13 +169,13 @@ class InMemoryArray:
 
     @property
     def cells(self) -> int:
-        """All banks."""
+        """Cells that hold weights, of all banks together."""
         return self.rows * self.columns * self.banks
 
     @property
     def converters(self) -> int:
-        """Behind bit lines, all banks: one a weight bit and output, at most one a column."""
-        return min(self.outputs * self.weight_bits, self.columns) * self.banks
+        """Behind bit lines, all banks: one a column."""
+        return self.columns * self.banks
 
 
 @dataclass(frozen=True)
@@ -196,7 +198,7 @@ def _logic(array: InMemoryArray) -> _Logic:
         weight, resolution = array.weight_bits, array.adc_bits or 0
         placed = resolution * (weight - 1) + weight * (math.log2(weight) - 0.5) if weight > 1 else 0.0
         adders = array.outputs * placed + accumulated
-        return _Logic(adders * array.banks, accumulated * array.banks, array.cells)
+        return _Logic(adders * array.banks, accumulated * array.banks, array.inputs * array.columns * array.banks)
     trees = array.outputs * math.ceil(array.weight_bits / array.adder_bits)
     adders = trees * _tree_adders(array.inputs, array.adder_bits) + accumulated
     products = float(array.inputs * array.outputs * array.weight_bits * array.bits_per_cycle)
@@ -248,6 +250,8 @@ def mac_energy_fj(array: InMemoryArray, technology: InMemoryTechnology | None = 
             t.adc_ff_per_bit * array.adc_bits + t.adc_ff_per_level * 4**array.adc_bits
         ) + array.inputs * array.banks * t.dac_ff_per_bit * (array.dac_bits if array.dac_bits > 1 else 0)
         charge += array.cells * t.cell_ff * scale
+        active = array.toggle * (1 - array.zero_weights)
+        charge += logic.multiplier_gates * t.gate_ff / 2 * scale * active
     else:
         loads = logic.adders * _ADDER_LOADS + logic.flip_flops * _FLIP_FLOP_LOADS + logic.multiplier_gates
         charge = loads * t.gate_ff * scale * array.toggle * (1 - array.zero_weights)

@@ -77,7 +77,7 @@ class VectorMacCore:
 
     @property
     def macs(self) -> int:
-        """MACs a cycle."""
+        """Multiply-accumulates of a core in a cycle."""
         return self.vector * self.lanes * self.elements_a * self.elements_o
 
 
@@ -133,7 +133,7 @@ class Dies:
 
     @property
     def count(self) -> int:
-        """Dies with cores."""
+        """How many dies with cores the system is cut into."""
         return self.x * self.y
 
 

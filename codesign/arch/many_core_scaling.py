@@ -1,4 +1,10 @@
-"""Systems of many cores derived from others: sizes, ports, links between dies (docs/explanation/many-cores.md, rules M71 to M74)."""
+"""Systems of many cores derived from others: sizes, ports, links between dies.
+
+* M71: One controller has ports on both sides of the mesh, two a side each, four half a side each.
+* M72: The energy of a word of a buffer goes as the square root of its capacity.
+* M73: The energy of a word between dies is in a table of Gemini's figures, by interface, package and node.
+* M74: The areas of buffers, elements, MACs and the rest add up to that of all dies.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,11 @@
 """Areas of logic as synthesised netlists have them: parts of a generated machine, each a sum of sizes times constants (N1 to N7).
 
 What grows with what is read off the generators (`codesign/hardware/rtl`); how much, in two-input NANDs, is fitted to netlists by
-`python -m experiments.netlist_areas`. Rules N1 to N7 stand in docs/reference/technology.md.
+`python -m experiments.netlist_areas`. Rules N1 to N6 are the functions below.
+
+* N7: The array is the innermost level on chip with a fan-out above 1; its line is all banks' words. N1's constant is
+  the MAC's area, by A1 for other widths. A MAC built for a precision scales its integer parts alike; floats (A5) and
+  unpacking (A7) keep the areas of `cmos`.
 """
 
 import math
@@ -46,7 +50,7 @@ class LogicShape:
 
     @property
     def elements(self) -> int:
-        """Processing elements."""
+        """Processing elements of the array: rows times columns."""
         return self.rows * self.cols
 
     @property
@@ -190,7 +194,7 @@ class NetlistAreas:
         return shape.elements * beside + math.fsum(self.part_nand2(part, shape) for part in parts)
 
     def dma_nand2(self, shape: LogicShape) -> float:
-        """Both DMA engines."""
+        """Area of both DMA engines in NANDs of two inputs."""
         return self.part_nand2("reader", shape) + self.part_nand2("writer", shape)
 
 

@@ -35,7 +35,7 @@ class Origin:
     from_nm: float | None = None
 
     def to_json(self) -> JsonObject:
-        """For reports and records."""
+        """The origin as reports and records hold it."""
         return {"kind": self.kind.value, "from_nm": self.from_nm, "source": self.source}
 
 
@@ -72,7 +72,23 @@ def provenance_text(technology: str | None, origins: tuple[Origin, ...]) -> str:
     if technology is None:
         return "energy and area as the architecture's file gives them"
     parts = [f"{origin.part} {origin.kind.value}{_from(origin)}" for origin in origins]
-    return f"{technology}; no figure is measured: {', '.join(parts)}" if parts else technology
+    some = any(origin.kind is Provenance.MEASURED for origin in origins)
+    head = technology if some else f"{technology}; no figure is measured"
+    return f"{head}: {', '.join(parts)}" if parts else technology
+
+
+def recorded_text(record: JsonObject) -> str:
+    """The same line from what `provenance_json` recorded."""
+    parts = record.get("parts")
+    if not isinstance(parts, dict) or not isinstance(record.get("technology"), str):
+        return provenance_text(None, ())
+    origins = []
+    for part, value in parts.items():
+        assert isinstance(value, dict)
+        node = value.get("from_nm")
+        from_nm = float(node) if isinstance(node, int | float) else None
+        origins.append(Origin(part, Provenance(value["kind"]), str(value.get("source", "")), from_nm))
+    return provenance_text(str(record["technology"]), tuple(origins))
 
 
 def _from(origin: Origin) -> str:

@@ -58,7 +58,7 @@ class GridSpace(Protocol):
         """Which parameters have an order."""
 
     def to_points(self, indices: Indices) -> list[Point]:
-        """Rows as dicts."""
+        """The designs that rows of indices stand for, each by parameter name."""
 
     def sample(self, count: int, rng: np.random.Generator) -> Indices:
         """Valid rows drawn at random."""

@@ -2,6 +2,24 @@
 
 Power is energy over time. Over all mappings it has no useful bound, for a mapping may be slow on purpose. The mapping that a judge takes may not:
 it is optimal for the judge's objective, so a mapping that is known limits what it takes.
+
+Let a layer's mappings have at least energy `a`, cycles `c` and, for some weights s, `E + s L >= V(s)` (LB15). Some
+mapping is known.
+
+Objective `edp`: The known mapping has the product u, so the chosen one has `E L <= u`.
+
+1. `L <= u / E <= u / a`, and `E <= u / c`.
+2. `V(s) <= E + s L <= E + s u / E`, a quadratic inequality in E. With `r1 <= r2` the roots of `x^2 - V(s) x + s u`,
+   no E lies strictly between r1 and r2. Likewise no L lies between `r1 / s` and `r2 / s`.
+3. If `r1 <= a < r2`, then `E >= r2`; if `r1 < u / c <= r2`, then `E <= r1`. For L likewise. Repeated, that gives `E
+   >= e`, and L between l and m.
+4. If the known mapping (E*, L*) is the best for some `s < E* / L*` too, then `V(s) = E* + s L*`, and the roots are `s
+   L*` and `E*`. Where `s L* <= a` that shows `E >= E*` and `L <= L*`: the bound is exact.
+
+Objective `latency`: `L <= u`, the cycles of the known mapping, and `E >= V(s) - s u` for every s.
+
+Sums: Energies add up and cycles add up, so power is at least leakage + (sum of all e) / (sum of all m), vector
+operators in both.
 """
 
 import math

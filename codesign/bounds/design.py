@@ -17,7 +17,7 @@ from codesign.bounds.chosen import ChosenMappings
 from codesign.bounds.dram import DramTables
 from codesign.bounds.layer import LayerFacts
 from codesign.bounds.machine_searches import MachineSearches, optimistic
-from codesign.bounds.parts import Figures, Parts, area_mm2, figures_of, leakage_w, projected
+from codesign.bounds.parts import Figures, Parts, PartTables, area_mm2, figures_of, leakage_w, projected
 from codesign.bounds.structure import prices_of, with_prices
 from codesign.bounds.vector import VectorWork
 from codesign.core.errors import UserError
@@ -164,7 +164,11 @@ class DesignBounds:
 
     def figures(self, indices: Indices) -> list[Figures]:
         """The parts of some designs: ``n x d`` rows."""
-        return figures_of(self._space.space, self._space.build, indices, self.parts) if len(indices) else []
+        return figures_of(self._space.space, self._space.build, indices, self._part_tables) if len(indices) else []
+
+    @cached_property
+    def _part_tables(self) -> PartTables | None:
+        return None if self.parts is None else PartTables(self._space.space, self._space.build, self.parts)
 
     def table_of_designs(self, found: Sequence[Figures]) -> "BoundTable":
         """The bounds of designs whose parts are known."""

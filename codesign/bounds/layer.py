@@ -1,6 +1,19 @@
 """What bounds need to know of one computation: how it may be spread over an array, and what reuse a small memory allows.
 
-The rules are LB1-LB6 in docs/explanation/bounds.md. Everything here is independent of prices, so one table serves all designs.
+Everything here is independent of prices, so one table serves all designs.
+
+* LB1, Spatial splits: Dimensions that index the same tensors count as one of their product. A split gives each a
+  divisor of its bound; its product U fits x by y if U = p q, p <= x, q <= y.
+* LB2, Different words: Children want at least the product of the factors that index a tensor, 1 + sum (f - 1) for
+  dimensions that share an axis; steps of a window may leave gaps, so they may also want the product.
+* LB3, An array under a buffer: Each split gives M / U cycles. A tensor not kept in a child is sent at the MACs'
+  rate, a kept one at least once. A single child is reached without a hop.
+* LB4, A child that keeps all three tensors: The loop directly outside moves two of them a tile a step: two of 1/(k
+  taps), 1/a and 1/c words per MAC enter.
+* LB5, DRAM: The exact mapper finds the least words moved and read with DRAM alone priced; private memories count as
+  one pool. Words between the steps of a stride may be left out; such layers count every word once.
+* LB6, Sum: Choices of LB3 and LB4 are rows of eight numbers. Energy and cycles are minima over the undominated
+  rows, for all prices at once. Latency is the slower of array and DRAM, layer by layer.
 """
 
 import math

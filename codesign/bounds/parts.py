@@ -33,7 +33,7 @@ class RowSpace(Protocol):
         """The parameter names, in column order."""
 
     def to_points(self, indices: Indices) -> list[Point]:
-        """Rows as dicts."""
+        """The designs that rows of indices stand for, each by parameter name."""
 
 
 @final
@@ -121,29 +121,6 @@ def _looked_up(values: list[float], index: Indices) -> Floats:
     return found
 
 
-def figures_of(
-    space: RowSpace, build: Callable[[Mapping[str, PointValue]], Architecture], indices: Indices, parts: Parts | None
-) -> list[Figures]:
-    """The parts of some designs: ``n x d`` rows to one value for each number of levels.
-
-    Args:
-        space: Of the rows.
-        build: From a design to its architecture, figures filled in.
-        indices: The designs.
-        parts: Which parameters each part depends on, where the space says so.
-
-    Raises:
-        UserError: Hardware among them knows zeros: a dense lower bound is none for it.
-    """
-    if parts is None:
-        found = _one_by_one([build(point) for point in space.to_points(indices)])
-    else:
-        found = [_by_parts(space, build, indices, parts)]
-    for figures in found:
-        _refuse_zeros(figures)
-    return found
-
-
 def _refuse_zeros(figures: Figures) -> None:
     if any(v.sparsity.formats or v.sparsity.actions for level in figures.levels for v in level) or any(
         mac.zeros is not None for mac in figures.macs
@@ -189,57 +166,92 @@ def _distinct(values: Sequence[Any]) -> tuple[tuple[Any, ...], Indices]:
     return tuple(seen), index
 
 
-def _by_parts(
-    space: RowSpace, build: Callable[[Mapping[str, PointValue]], Architecture], indices: Indices, parts: Parts
-) -> Figures:
-    column = {name: k for k, name in enumerate(space.names)}
-    cache: dict[int, Architecture] = {}
+@final
+class PartTables:
+    """The parts of a space's designs, each built when first asked for and remembered.
 
-    def at(row: int) -> Architecture:
-        if row not in cache:
-            cache[row] = build(space.to_points(indices[row : row + 1])[0])
-        return cache[row]
+    Args:
+        space: Of the rows.
+        build: From a design to its architecture, figures filled in.
+        parts: Which parameters each part depends on.
+    """
 
-    def distinct(part: str, take: Callable[[Architecture], Any]) -> tuple[tuple[Any, ...], Indices]:
-        (names,) = parts.get(part, ((),))
-        first, which = _projected(indices, [column[n] for n in names])
-        values, index = _distinct([take(at(int(row))) for row in first])
+    def __init__(
+        self, space: RowSpace, build: Callable[[Mapping[str, PointValue]], Architecture], parts: Parts
+    ) -> None:
+        self._space, self._build, self._parts = space, build, parts
+        self._column = {name: k for k, name in enumerate(space.names)}
+        self._known: dict[str, dict[bytes, Any]] = {}
+        self._levels: tuple[str, ...] = ()
+        self._base: Indices = np.zeros((0, len(space.names)), dtype=np.int64)
+
+    def figures(self, indices: Indices) -> Figures:
+        """Some designs, at least one: ``n x d`` rows."""
+        if not len(self._base):
+            first = self._at(indices[0])
+            self._levels = tuple(level.name for level in first.levels)
+            self._base = indices[:1].copy()
+        levels = [
+            self._distinct(name, indices, lambda a, k=k: replace(a.levels[k], fanout=_NO_FANOUT))  # type: ignore[misc]
+            for k, name in enumerate(self._levels)
+        ]
+        fanouts = [
+            self._distinct(f"{name}.fanout", indices, lambda a, k=k: a.levels[k].fanout)  # type: ignore[misc]
+            for k, name in enumerate(self._levels)
+        ]
+        macs, mac = self._distinct("mac", indices, lambda a: a.mac)
+        clocks, clock = self._distinct("clock", indices, lambda a: a.clock_hz)
+        rest = self._sum_of_groups(indices)
+        return Figures(
+            np.arange(len(indices)), tuple(v for v, _ in levels), np.array([i for _, i in levels]),
+            tuple(v for v, _ in fanouts), np.array([i for _, i in fanouts]), macs, mac,
+            np.array(clocks, dtype=np.float64)[clock], rest[:, 0], rest[:, 1],
+        )  # fmt: skip
+
+    def _at(self, row: Indices) -> Architecture:
+        return self._build(self._space.to_points(row[None])[0])
+
+    def _values(self, key: str, rows: Indices, columns: list[int], take: Callable[[Architecture], Any]) -> list[Any]:
+        """What is taken of a design for each row, which differ in some columns only as far as this is concerned."""
+        known = self._known.setdefault(key, {})
+        found = []
+        for row in rows:
+            choice = row[columns].tobytes()
+            if choice not in known:
+                known[choice] = take(self._at(row))
+            found.append(known[choice])
+        return found
+
+    def _distinct(
+        self, part: str, indices: Indices, take: Callable[[Architecture], Any]
+    ) -> tuple[tuple[Any, ...], Indices]:
+        (names,) = self._parts.get(part, ((),))
+        columns = [self._column[n] for n in names]
+        first, which = _projected(indices, columns)
+        values, index = _distinct(self._values(part, indices[first], columns, take))
         return values, index[which]
 
-    names = [level.name for level in at(0).levels]
-    levels = [
-        distinct(name, lambda a, k=k: replace(a.levels[k], fanout=_NO_FANOUT))  # type: ignore[misc]
-        for k, name in enumerate(names)
-    ]
-    fanouts = [distinct(f"{name}.fanout", lambda a, k=k: a.levels[k].fanout) for k, name in enumerate(names)]  # type: ignore[misc]
-    macs, mac = distinct("mac", lambda a: a.mac)
-    clocks, clock = distinct("clock", lambda a: a.clock_hz)
-    groups = [[column[n] for n in group] for group in parts.get("extra", ((),))]
-    area, leakage = _sum_of_groups(space, build, indices, groups)
-    return Figures(
-        np.arange(len(indices)), tuple(v for v, _ in levels), np.array([i for _, i in levels]),
-        tuple(v for v, _ in fanouts), np.array([i for _, i in fanouts]), macs, mac,
-        np.array(clocks, dtype=np.float64)[clock], area, leakage,
-    )  # fmt: skip
+    def _sum_of_groups(self, indices: Indices) -> Floats:
+        """Area and leakage of the rest: ``n x 2``, sums of one term per group of columns.
 
+        With all other columns at those of the first design ever asked for, a term is the figure less that of this design,
+        which is added once. Columns of several groups, a technology for instance, change several terms at a time: this design
+        takes them from the one asked for.
+        """
+        groups = [[self._column[n] for n in names] for names in self._parts.get("extra", ((),))]
+        shared = shared_columns(groups)
+        constant = self._rest_of("extra shared", indices, shared)
+        total = constant
+        for number, columns in enumerate(groups):
+            total = total + self._rest_of(f"extra {number}", indices, sorted({*columns, *shared})) - constant
+        return total
 
-def _sum_of_groups(
-    space: RowSpace,
-    build: Callable[[Mapping[str, PointValue]], Architecture],
-    indices: Indices,
-    groups: list[list[int]],
-) -> tuple[Floats, Floats]:
-    """Area and leakage of the rest, sums of one term per group of columns, from one design for each choice within a group: two ``n``.
-
-    With all other columns at those of the first design, a term is the figure less that of the first design, which is added once.
-    Columns of several groups, a technology for instance, change several terms at a time: designs that differ there are summed apart.
-    """
-    total = np.zeros((len(indices), 2))
-    _, part = _projected(indices, shared_columns(groups))
-    for k in np.unique(part):
-        at = np.flatnonzero(part == k)
-        total[at] = _sum_of_terms(space, build, indices[at], groups)
-    return total[:, 0], total[:, 1]
+    def _rest_of(self, key: str, indices: Indices, columns: list[int]) -> Floats:
+        """Area and leakage of the rest with all other columns at those of the first design ever asked for: ``n x 2``."""
+        first, which = _projected(indices, columns)
+        rows = np.repeat(self._base, len(first), axis=0)
+        rows[:, columns] = indices[first][:, columns]
+        return np.asarray(np.array(self._values(key, rows, columns, _rest))[which])
 
 
 def shared_columns(groups: Sequence[Sequence[int]]) -> list[int]:
@@ -247,27 +259,34 @@ def shared_columns(groups: Sequence[Sequence[int]]) -> list[int]:
     return sorted({c for group in groups for c in group if sum(c in other for other in groups) > 1})
 
 
-def _sum_of_terms(
+def _rest(architecture: Architecture) -> Floats:
+    return np.array([architecture.extra_area_mm2, architecture.extra_leakage_mw], dtype=np.float64)
+
+
+def figures_of(
     space: RowSpace,
     build: Callable[[Mapping[str, PointValue]], Architecture],
     indices: Indices,
-    groups: list[list[int]],
-) -> Floats:
-    """`_sum_of_groups` of designs that are equal in the columns of several groups: ``n x 2``."""
+    tables: PartTables | None,
+) -> list[Figures]:
+    """The parts of some designs: ``n x d`` rows to one value for each number of levels.
 
-    def rest(rows: Indices) -> Floats:
-        built = [build(point) for point in space.to_points(rows)]
-        return np.array([(a.extra_area_mm2, a.extra_leakage_mw) for a in built], dtype=np.float64)
+    Args:
+        space: Of the rows.
+        build: From a design to its architecture, figures filled in.
+        indices: The designs.
+        tables: The parts known so far, where the space says which parameters each depends on.
 
-    base = indices[:1]
-    constant = rest(base)
-    total = np.repeat(constant, len(indices), axis=0)
-    for columns in groups:
-        first, which = _projected(indices, columns)
-        rows = np.repeat(base, len(first), axis=0)
-        rows[:, columns] = indices[first][:, columns]
-        total += (rest(rows) - constant)[which]
-    return np.asarray(total)
+    Raises:
+        UserError: Hardware among them knows zeros: a dense lower bound is none for it.
+    """
+    if tables is None:
+        found = _one_by_one([build(point) for point in space.to_points(indices)])
+    else:
+        found = [tables.figures(indices)]
+    for figures in found:
+        _refuse_zeros(figures)
+    return found
 
 
 def combinations(columns: Sequence[Indices]) -> tuple[Indices, Indices]:

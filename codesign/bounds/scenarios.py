@@ -34,7 +34,7 @@ class ScenarioBounds:
         return self._models[0].parts
 
     def lower_bounds(self, indices: Indices, metrics: Sequence[str]) -> Floats:
-        """See `codesign.optim.protocols.LowerBounds`."""
+        """The largest bound of all scenarios; see `codesign.optim.protocols.LowerBounds`."""
         return _largest([m.lower_bounds(indices, metrics) for m in self._models])
 
     def table(self, indices: Indices) -> "ScenarioTable":

@@ -1,6 +1,6 @@
 """`codesign explore`: the Pareto front of accelerators for a workload."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -121,6 +121,8 @@ def explore(
         "workers": workers.to_json(),
     }
     spec = specification(file, flags)
+    if search.technology is not None:
+        spec = replace(spec, space=f"{spec.space.partition('@')[0]}@{search.technology}")
     place.check(spec)
     place.save(spec)
     run = run_explore(spec, front_to_stderr=output_format == "json", certificate=place.certificate)

@@ -72,6 +72,13 @@ class SearchFlags:
             show_default="scratchpad",
         ),
     ] = None
+    technology: Annotated[
+        str | None,
+        typer.Option(
+            help="Technology that gives energies and areas, e.g. cmos-7nm; short for --space NAME@TECHNOLOGY.",
+            show_default="the space's",
+        ),
+    ] = None
     optimizer: Annotated[
         str | None,
         typer.Option(
@@ -113,7 +120,7 @@ class SearchFlags:
     ] = None
 
     def to_json(self) -> "JsonObject":
-        """As in the file, the name of the space apart."""
+        """As in the file, the name of the space and its technology apart."""
         return {
             "optimizer": self.optimizer,
             "trials": self.trials,

@@ -15,6 +15,7 @@ from codesign.evaluation.metrics import UNITS, format_si, unit_of
 from codesign.optim.certificate import Certificate
 from codesign.study.contended import CONTENTION_FILE
 from codesign.study.mapping_front import MAPPING_FRONT_FILE
+from codesign.study.masked_front import masked_front
 from codesign.study.owner import owner_label
 from codesign.study.retime import TIMING_FILE
 from codesign.study.run import PreparedStudy, StudyRun, run_study, why_no_bounds
@@ -42,6 +43,8 @@ def run_explore(spec: StudySpec, *, front_to_stderr: bool, certificate: Path | N
             console.print(timed_table(run))
         if run.contended:
             console.print(contended_table(run))
+        for sentence in masked_front(run.study, spec):
+            console.print(sentence, highlight=False)
         if run.mappings is not None:
             console.print(f"{run.mappings.sentence()} ({MAPPING_FRONT_FILE})", highlight=False)
         if sentence := what_is_certified(run):
@@ -197,6 +200,16 @@ def print_front(study: Study, console: Console) -> None:
         console.print(f"trial {found.trial.number}, {', '.join(found.roles)}: {found.why}", highlight=False)
     for sentence in constant_objectives(study):
         console.print(sentence, highlight=False)
+    for sentence in figures_of(study):
+        console.print(f"figures: {sentence}", highlight=False)
+
+
+def figures_of(study: Study) -> tuple[str, ...]:
+    """Where areas and energies of the front's designs come from: a sentence a technology."""
+    from codesign.arch.provenance import recorded_text
+
+    records = (study.detail(trial.number).get("architecture", {}).get("provenance") for trial in study.front())
+    return tuple(dict.fromkeys(recorded_text(record) for record in records if record is not None))
 
 
 def front_table(study: Study) -> Table:

@@ -85,8 +85,11 @@ def counts(graph: "FusedGraph", options: ScheduleOptions) -> JsonObject:
 
 def run(options: ScheduleOptions) -> None:
     """Schedule and print."""
+    from codesign.cli.cost_text import provenance_document
+
     graph, result = find(options)
-    record = {**result.to_json(), **counts(graph, options)}
+    machine = resolve([], arch=options.arch or DEFAULT_ARCH).need_architecture()
+    record = {**result.to_json(), **counts(graph, options), **provenance_document(machine)}
     if options.out is not None:
         write_json(options.out, record)
     if options.output_format == "json":
@@ -97,7 +100,7 @@ def run(options: ScheduleOptions) -> None:
 
 
 def lines(graph: "FusedGraph", result: "ScheduleResult") -> list[str]:
-    """The result as text."""
+    """The fused schedule as lines of text: tree, nests, figures, proof."""
     head = f"{graph.name}: {len(graph.operators)} operators, {graph.macs:,} MACs; {int(graph.capacity_bits) // 8:,} bytes of buffer"
     if result.infeasible is not None:
         return [head, f"infeasible: {result.infeasible.detail}"]

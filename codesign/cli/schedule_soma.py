@@ -289,6 +289,15 @@ def _simulated(schedule: Any, options: ScheduleOptions) -> Any:
     return timed
 
 
+def _provenance(schedule: Any) -> JsonObject:
+    """Where the energies come from: the architecture's technology, or the template's constants, which its file gives."""
+    from codesign.arch.provenance import provenance_json
+    from codesign.cli.cost_text import provenance_document
+
+    architecture = getattr(schedule.parsed.problem.hardware, "architecture", None)
+    return {"provenance": provenance_json(None, ())} if architecture is None else provenance_document(architecture)
+
+
 def run(options: ScheduleOptions) -> None:
     """Schedule (or evaluate given encodings) and print."""
     from codesign.scheduling.soma.report import found_json, infeasible_json, table
@@ -309,6 +318,7 @@ def run(options: ScheduleOptions) -> None:
         return
     record = {**found_json(found, options.scheduler, result.seed), **count.to_json()}
     record |= {"fusion_bound": result.detail["fusion_bound"], "fusion_gap": result.gap}
+    record |= _provenance(found.schedule)
     timed = _simulated(found.schedule, options)
     analytic = found.schedule.latency_cycles
     shown = table([(options.scheduler, found.schedule)])

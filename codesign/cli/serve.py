@@ -51,7 +51,10 @@ def register(app: typer.Typer) -> None:
 
         served = judge(spec, _machine(arch, system), ServeOptions(mapper, objective, time_limit, evaluations, seed))
         if output_format == "json":
-            echo_json(served.to_json())
+            from codesign.cli.cost_text import provenance_document
+
+            known = {} if served.infeasible is not None else provenance_document(served.found.architecture)
+            echo_json(served.to_json() | known)
         elif served.infeasible is not None:
             typer.echo(f"infeasible: {served.infeasible}")
         else:
@@ -75,6 +78,8 @@ def _machine(arch: str | None, system: str | None) -> "str | ManyCore":
 
 
 def _print(found: "ServingResult", timing: str) -> None:
+    from codesign.arch.provenance import provenance_text
+    from codesign.arch.technology_files import technology_origins
     from codesign.evaluation.metrics import format_si
 
     spec = found.spec
@@ -84,6 +89,8 @@ def _print(found: "ServingResult", timing: str) -> None:
         f"{spec.mean_context:,} tokens of context on average"
     )
     typer.echo(f"times from             {timing} model; energies from the mappings")
+    technology = found.architecture.technology
+    typer.echo(f"figures                {provenance_text(technology, technology_origins(technology))}")
     typer.echo(f"time to first token    {format_si(found.ttft_s, 's')} (mean of the requests, prompt alone)")
     typer.echo(f"time per output token  {format_si(found.tpot_s, 's')} (prefills of others included)")
     typer.echo(f"tokens per second      {found.tokens_per_s:,.2f}")

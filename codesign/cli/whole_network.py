@@ -164,6 +164,8 @@ class NetworkRequest:
             return network
         from codesign.workloads.network_zeros import with_zeros
 
+        if known.has_masks:
+            with_zeros(network, known, masks=True)  # refuses a mask before the search, not after it
         return with_zeros(network, known)
 
     def known_zeros(self) -> "NetworkZeros | None":

@@ -109,7 +109,7 @@ class Fields:
         return value
 
     def items(self, key: str, default: Any = _REQUIRED) -> Any:
-        """A list."""
+        """The list that a key holds."""
         value = self.raw(key, default)
         if value is default:
             return value

@@ -55,7 +55,7 @@ def on_compilation(tell: Callable[[Compilation], None]) -> None:
 
 
 def stop_telling(tell: Callable[[Compilation], None]) -> None:
-    """Undo `on_compilation`."""
+    """No longer call what `on_compilation` was given."""
     _listeners.remove(tell)
 
 

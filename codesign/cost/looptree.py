@@ -73,7 +73,7 @@ class NestCost:
     held: dict[int, float]
 
     def value(self, goal: Goal, leak_w: float) -> float:
-        """Objective."""
+        """What an objective says of the nest's energy and time."""
         return goal.of(self.energy, self.seconds, leak_w)
 
 

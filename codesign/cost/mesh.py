@@ -310,7 +310,7 @@ def busiest(load: FloatArray, nodes: int) -> float:
 
 @njit
 def clear(load: FloatArray, mark: IntArray) -> None:
-    """Nothing sent."""
+    """Set loads and marks of all links and ports back: nothing is sent."""
     for r in range(mark.shape[0]):
         for port in range(6):
             mark[r, port] = -1

@@ -100,6 +100,14 @@ class SpaceWithChoices(Protocol):
         """The space with the `codesign.evaluation.choices.Choices`."""
 
 
+@runtime_checkable
+class SpaceWithTechnology(Protocol):
+    """A space whose figures can come from another technology."""
+
+    def with_technology(self, technology: str) -> DesignSpace:
+        """The space with figures of the technology of that name."""
+
+
 FILE_GROUP = "codesign.space_files"
 """Entry points of this group read spaces: `file` from a path, `definition` from what a study recorded of one."""
 
@@ -111,11 +119,14 @@ def load_design_space(name: str) -> DesignSpace:
 
     Args:
         name: An entry point's name, a path that ends in ``.yaml``, ``.yml`` or ``.json``, or ``module:attribute``; the module may lie in
-            the current folder.
+            the current folder. ``@TECHNOLOGY`` behind it takes energies and areas from another table: ``scratchpad@cmos-7nm``.
 
     Raises:
-        UserError: There is none of that name, the file or the module cannot be read, or the attribute is no space.
+        UserError: There is none of that name, the file or the module cannot be read, the attribute is no space, or the space fixes its technology.
     """
+    plain, at, technology = name.rpartition("@")
+    if at and not name.lower().endswith(_SUFFIXES):
+        return _at_technology(load_design_space(plain), technology)
     if name.lower().endswith(_SUFFIXES):
         return _checked(_reader("file")(name), name)
     if ":" in name:
@@ -126,6 +137,12 @@ def load_design_space(name: str) -> DesignSpace:
         error = unknown_name("space", name, known)
         raise UserError(error.message, hint=f"{error.hint}; {hint}")
     return _checked(known[name].load(), f"entry point {name!r}")
+
+
+def _at_technology(space: DesignSpace, technology: str) -> DesignSpace:
+    if not isinstance(space, SpaceWithTechnology):
+        raise UserError(f"space {space.name!r} takes no other technology")
+    return space.with_technology(technology)
 
 
 def space_of_record(recorded: SpaceRecord) -> DesignSpace:

@@ -149,7 +149,7 @@ class VectorResult:
     operations: float
 
     def to_json(self) -> VectorRecord:
-        """Plain values."""
+        """The fields as plain values that JSON can hold."""
         return {
             "latency_cycles": self.latency_cycles,
             "energy_pj": self.energy_pj,

@@ -9,14 +9,14 @@ R = TypeVar("R")
 
 
 class Pool(Protocol[R]):
-    """Somewhere to evaluate designs."""
+    """Where designs are evaluated: in this process, in others, on a cluster."""
 
     @property
     def size(self) -> int:
         """How many designs it works on at once."""
 
     def submit(self, point: Point) -> None:
-        """Start on a design."""
+        """Start the evaluation of a design."""
 
     def collect(self) -> list[tuple[Point, R]]:
         """Wait until at least one design is done and return all that are."""

@@ -1,13 +1,17 @@
 """What recorded masks change: each layer's mapping costed with the zeros where they are, beside the same number of zeros anywhere (rule Z8)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from codesign.arch.architecture import Architecture
 from codesign.core.json_types import JsonObject
-from codesign.cost.cost import Cost, Infeasible, evaluate
+from codesign.cost.arrays import Reuse
+from codesign.cost.cost import Cost, evaluate
 from codesign.evaluation.whole_network import NetworkResult
 from codesign.mapping.mapping import Mapping
 from codesign.workloads.computation import Computation
 from codesign.workloads.density import DENSE, Actual, Uniform
+from codesign.workloads.network import Network
 from codesign.workloads.network_zeros import NetworkZeros, with_zeros
 
 
@@ -33,7 +37,7 @@ class MaskedLayer:
         return self.uniform.energy_pj / self.masked.energy_pj - 1.0
 
     def to_json(self) -> JsonObject:
-        """Plain values."""
+        """The fields as plain values that JSON can hold."""
         return {
             "name": self.name,
             "count": self.count,
@@ -79,7 +83,7 @@ class MaskReport:
         return max(self.layers, key=lambda x: abs(x.energy_error))
 
     def to_json(self) -> JsonObject:
-        """Plain values."""
+        """The fields as plain values that JSON can hold."""
         if not self.layers:
             return {"file": self.source, "layers": [], "failed": dict(self.failed)}
         return {
@@ -93,7 +97,7 @@ class MaskReport:
         }
 
     def describe(self) -> list[str]:
-        """Sentences for people."""
+        """What real masks cost beside densities, in sentences."""
         lines = [f"{name}: not costed with its mask: {reason}" for name, reason in self.failed]
         if self.layers:
             worst = self.worst
@@ -116,25 +120,49 @@ def compare_masks(result: NetworkResult, zeros: NetworkZeros) -> MaskReport:
     Raises:
         UserError: A mask cannot be read or does not fit its tensor.
     """
-    masked = with_zeros(result.network, zeros, masks=True).operator_by_name
+    given = [(x.name, x.count, x.result.mapping) for x in result.layers if x.result.mapping is not None]
+    options = result.options
+    return compare_mappings(
+        result.network, result.architecture, given, zeros, reuse=options.reuse, imperfect=options.imperfect
+    )
+
+
+def compare_mappings(
+    network: Network,
+    architecture: Architecture,
+    mappings: Sequence[tuple[str, float, Mapping]],
+    zeros: NetworkZeros,
+    *,
+    reuse: Reuse = Reuse.TIMELOOP,
+    imperfect: bool = False,
+) -> MaskReport:
+    """Cost mappings with the recorded masks, and with as many zeros anywhere.
+
+    Args:
+        network: With the densities of the same file.
+        architecture: It runs on this.
+        mappings: Of its layers: name, how many there are, mapping.
+        zeros: The file.
+        reuse: What a buffer need not fetch again.
+        imperfect: Whether factors need not divide.
+
+    Raises:
+        UserError: A mask cannot be read or does not fit its tensor.
+    """
+    masked = with_zeros(network, zeros, masks=True).operator_by_name
     layers: list[MaskedLayer] = []
     failed: list[tuple[str, str]] = []
-    for layer in result.layers:
-        computation = masked[layer.name].computation
-        if layer.result.mapping is None or computation is None:
+    for name, count, mapping in mappings:
+        computation = masked[name].computation
+        if computation is None:
             continue
-        found = _cost(computation, result, layer.result.mapping)
-        uniform = _cost(_spread(computation), result, layer.result.mapping)
+        found = evaluate(computation, architecture, mapping, reuse=reuse, imperfect=imperfect)
+        uniform = evaluate(_spread(computation), architecture, mapping, reuse=reuse, imperfect=imperfect)
         if isinstance(found, Cost) and isinstance(uniform, Cost):
-            layers.append(MaskedLayer(layer.name, layer.count, uniform, found))
+            layers.append(MaskedLayer(name, count, uniform, found))
         else:
-            failed.append((layer.name, str(uniform if isinstance(found, Cost) else found)))
+            failed.append((name, str(uniform if isinstance(found, Cost) else found)))
     return MaskReport(zeros.text, tuple(layers), tuple(failed))
-
-
-def _cost(computation: Computation, result: NetworkResult, mapping: Mapping) -> Cost | Infeasible:
-    options = result.options
-    return evaluate(computation, result.architecture, mapping, reuse=options.reuse, imperfect=options.imperfect)
 
 
 def _spread(computation: Computation) -> Computation:

@@ -31,7 +31,7 @@ class LevelRecord(TypedDict):
 
 
 class MacRecord(TypedDict):
-    """The arithmetic."""
+    """The MACs of a design: width, number, energy and area."""
 
     bits: int
     units: int

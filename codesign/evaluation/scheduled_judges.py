@@ -26,7 +26,7 @@ class _Named(Protocol):
 
     @property
     def name(self) -> str:
-        """As studies record it."""
+        """The judge's name as studies record it."""
 
 
 def soma_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed: int, chosen: Chosen | None) -> Judge:

@@ -67,7 +67,7 @@ class Phase:
     layers: tuple[LayerResult, ...] = ()
 
     def to_json(self) -> PhaseRecord:
-        """Plain values."""
+        """The fields as plain values that JSON can hold."""
         return {
             "tokens": self.tokens,
             "past": self.past,
@@ -161,7 +161,7 @@ class ServingResult:
         return spent / (self.spec.batch * self.spec.mean_output)
 
     def to_json(self) -> ServingRecord:
-        """Plain values."""
+        """The fields as plain values that JSON can hold."""
         return {
             "model": self.spec.name,
             "batch": self.spec.batch,

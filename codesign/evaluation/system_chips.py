@@ -1,4 +1,11 @@
-"""The dies of a system as chips that share every layer of a language model (docs/explanation/many-cores.md, rules M95 to M97)."""
+"""The dies of a system as chips that share every layer of a language model.
+
+* M95: A die is a chip with its share of the DRAM bandwidth. Layers are mapped one by one, the mesh being a fan-out
+  with multicast.
+* M96: Each die takes a share of every layer. Sums go around a ring, over all links between two neighbouring dies.
+* M97: A ring of neighbours exists for two dies, or an even number in two rows and columns at least. Else its last
+  transfer goes back along the way.
+"""
 
 from dataclasses import replace
 

@@ -21,8 +21,8 @@ def accesses_of(image: Image, run: Run) -> Accesses:
         tensor, windows = image.layouts[port].tensor, image.windows[port]
         loaded = counts.loaded[tensor] // width[port]
         lines = {k: n for k, n in counts.feeds.items() if k[0] == code}
-        read = sum(n * windows[w].words for (_, _, w), n in lines.items())
-        filled = sum(n * windows[w].taken for (_, into, w), n in lines.items() if into)
+        read = int(sum(n * windows[w].words for (_, _, w), n in lines.items()))
+        filled = int(sum(n * windows[w].taken for (_, into, w), n in lines.items() if into))
         found["DRAM", tensor] = (loaded, 0, 0)
         found["scratchpad", tensor] = (read, loaded, 0)
         if port in p.local:
@@ -43,9 +43,9 @@ def _columns(image: Image, line: int, whole: bool = False) -> int:
     """Words of a line of results; with `whole`, elements of the row group and columns that belong to it."""
     emission, e = image.emissions.lines[line], image.emissions
     columns = [x for x, w in enumerate(e.window) if w == emission.window]
-    if whole:
-        return len(columns) * sum(g == emission.group for g in e.group)
-    return len({e.slot[x] for x in columns})
+    rows = [y for y, g in enumerate(e.group) if g == emission.group]
+    found = [x for y in rows for x in columns if (y, x) not in e.resting]
+    return len(found) if whole else len({e.slot[x] for x in found})
 
 
 def accesses_of_cost(cost: Cost) -> Accesses:

@@ -13,7 +13,7 @@ from codesign.arch.architecture import Architecture, LevelKind, Links, Ports
 from codesign.hardware.line_uses import accesses
 from codesign.hardware.memory_timing import PLAIN_MEMORY, MemoryTiming
 from codesign.hardware.nest_plan import NestPlan
-from codesign.hardware.parameters import PARTIAL_BYTES, WORD_BYTES, Parameters
+from codesign.hardware.parameters import LOCAL_WORD_BYTES, PARTIAL_BYTES, WORD_BYTES, Parameters
 from codesign.hardware.port_counts import PortCounts, box_bytes
 from codesign.hardware.streams import DRAIN, FILL_A, FILL_B, RUN, CoreImage
 from codesign.timing.table import Timing
@@ -161,7 +161,7 @@ def array_least(plan: NestPlan) -> ArrayLeast:
     """
     p, steps = plan.p, math.prod(loop.factor for loop in plan.loops)
     streams = [steps * _step_lines(plan, q) for q in "AB" if q not in p.local]
-    fills = sum(accesses(plan, q) * _words(plan, q)[0] / p.line_bytes for q in "AB" if q in p.local)
+    fills = sum(_fill_lines(plan, q) for q in "AB" if q in p.local)
     feed = max([*streams, fills]) if p.feeds_both else sum(streams) + fills
     results = accesses(plan, "O") * _step_lines(plan, "O")
     sums = steps + accesses(plan, "O") if "O" in p.local else steps
@@ -196,15 +196,27 @@ def core_least(made: CoreImage) -> ArrayLeast:
 
 def _words(plan: NestPlan, port: str) -> tuple[int, int]:
     """Words of a tensor that the array moves in a step, and how often the busiest of them."""
-    rows, cols = plan.spread(port)
-    times = Counter(r + c for r in rows for c in cols)
+    times = Counter(plan.offsets(port).values())
     return (sum(times.values()), max(times.values())) if plan.p.links is Links.NONE else (len(times), 1)
 
 
 def _step_lines(plan: NestPlan, port: str) -> int:
     """Lines in which those words come or go at least."""
     words, again = _words(plan, port)
-    return max(again, math.ceil(words * plan.chip_bytes(port) / plan.p.line_bytes))
+    out = math.ceil(words / plan.p.cols) if port == "O" else 1
+    return max(again, out, math.ceil(words * plan.chip_bytes(port) / plan.p.line_bytes))
+
+
+def _fill_lines(plan: NestPlan, port: str) -> int:
+    """Lines in which an operand enters the local memories at least: tile by tile, up to a word of the memory at a time.
+
+    One address goes to all local memories, so a word that several elements want is read for each of them at each of these.
+    """
+    words, again = _words(plan, port)
+    tile = math.prod(plan.tile(port, plan.loc(port), local=True))
+    size = tile * plan.chip_bytes(port)
+    times = accesses(plan, port) // tile
+    return times * max(again * math.ceil(size / LOCAL_WORD_BYTES), math.ceil(words * size / plan.p.line_bytes))
 
 
 def _read_bytes(moved: Mapping[str, float], output: str, p: Parameters) -> float:

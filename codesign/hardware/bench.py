@@ -208,12 +208,12 @@ def fault_text(direction: str, fault: int, number: int, address: Sequence[int]) 
 
 
 def count(counts: Counts, seen: Mapping[str, int]) -> None:
-    """Add one cycle's events."""
+    """Add the events of one cycle to the counts."""
     for port in range(3):
         if seen["ev_feed"] >> port & 1:
             counts.feeds[port, bool(seen["ev_fill"]), seen["ev_window"]] += 1
     if seen["ev_go"] and not seen["ev_drain"]:
-        active = seen["ev_rows"] * seen["ev_cols"] + seen["ev_last"]
+        active = seen["ev_rows"] * seen["ev_cols"] + seen["ev_last"] - seen["ev_resting"]
         counts.multiplied += active
         counts.begun += active if seen["ev_first"] else 0
     if seen["ev_write"]:

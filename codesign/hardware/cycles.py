@@ -28,6 +28,9 @@ from codesign.workloads.computation import Computation
 
 IntArray = npt.NDArray[np.int64]
 
+_KEPT = 16
+"""Tiles of a port whose times are kept: more than it has places."""
+
 
 @dataclass(frozen=True)
 class NestTimes:
@@ -85,11 +88,12 @@ def best_timed_plan(
     times = nest_times(best, layouts_of(best), memory=memory)
     kinds = [] if len(mapping.layouts) == len(PORTS) else [LayoutKind.BLOCKED]
     kinds = [*kinds, LayoutKind.GROUPED] if p.fills_wide else kinds
+    kinds = [*kinds, LayoutKind.PARTLY] if p.fills_wide and best.groups_partly else kinds
     for kind in kinds if p.overlaps else []:
         try:
             plan = best.in_layout(kind)
-            if kind is LayoutKind.GROUPED and max(plan.groups.values()) == 1:
-                continue  # a blocked one
+            if kind in (LayoutKind.GROUPED, LayoutKind.PARTLY) and max(plan.groups.values()) == 1:
+                continue  # a blocked one does as well
             found = nest_times(plan, layouts_of(plan), memory=memory)
         except UserError:  # more loops than the machine's nests have, or no room for groups
             continue
@@ -107,21 +111,22 @@ def nest_times(plan: NestPlan, layouts: dict[str, Layout], *, memory: MemoryTimi
         memory: What answers the machine.
     """
     p, n_seq = plan.p, plan.n_seq
-    parts, spans = [], np.zeros((4, 2, 2), np.int64)
+    parts, spans, count = [], np.zeros((4, p.most_places, 2), np.int64), 0
     for t, port in enumerate((*PORTS, "O")):
         box, size = box_of(plan, port, layouts[port]), layouts[port].element_bytes
-        for h in range(2):
-            at = plan.halves[port][h % len(plan.halves[port])]
+        for h, at in enumerate(plan.halves[port]):
+            if h and p.halved_banks:  # lines are whole from any byte on
+                spans[t, h] = spans[t, 0]
+                continue
             parts.append(bursts_of(p, box, at, size, port == "O", memory))
-            spans[t, h, 1] = len(parts[-1])
-    ends = np.cumsum(spans[:, :, 1].ravel()).reshape(4, 2)
-    spans[:, :, 0], spans[:, :, 1] = ends - spans[:, :, 1], ends
+            spans[t, h] = count, count + len(parts[-1])
+            count += len(parts[-1])
     engine = engine_timing(p, memory)
     (reader, read_ring), (writer, write_ring) = engine_state(engine), engine_state(engine)
     inner = [x.factor for x in plan.loops[n_seq:]]
     lines = len(plan.emissions.lines)
     windows = [len(plan.windows["A"]), len(plan.windows["B"]), lines]
-    words = [math.prod(plan.tile(q, plan.loc(q), local=True)) // plan.groups[q] if q in p.local else 0 for q in PORTS]
+    words = [math.prod(n for n, _, _ in plan.grouped_words(q)) if q in p.local else 0 for q in PORTS]
     state = array_state(p, windows, plan.emissions)
     nest = _Nest(
         np.array([x.factor for x in plan.loops[:n_seq]], np.int64),
@@ -278,7 +283,7 @@ class _Memory(NamedTuple):
     Attributes:
         halves: ``3`` places of each port's tile.
         bursts: Of all tiles, one after another.
-        spans: ``4 x 2 x 2`` where those of a tile begin and end: loads by port and half, then stores.
+        spans: ``4 x P x 2`` where those of a tile begin and end: loads by port and place, then stores.
         engine: Constants, as in `dma_cycles`.
         reader: State of the engine that reads.
         read_ring: Its bursts under way.
@@ -323,11 +328,11 @@ class _Array(NamedTuple):
 
 
 class _Progress(NamedTuple):
-    """How far loads and tiles are; the last four of each port's tiles are kept.
+    """How far loads and tiles are; the last 16 of each port's tiles are kept.
 
     Attributes:
-        freed: ``3 x 4`` cycle in which the place of a tile was free again.
-        loaded: ``3 x 4`` cycle in which a tile had come.
+        freed: ``3 x 16`` cycle in which the place of a tile was free again.
+        loaded: ``3 x 16`` cycle in which a tile had come.
         taken: ``3`` tiles loaded.
         used: ``3`` tiles that are over.
         loops: Iterations of the loops of the loader.
@@ -374,19 +379,19 @@ def _load_next(nest: _Nest, memory: _Memory, at_hand: _Progress) -> None:
             k = at_hand.taken[t]
             at = clock[0]
             if k >= memory.halves[t]:
-                at = max(at, at_hand.freed[t, (k - memory.halves[t]) % 4] + 1)
+                at = max(at, at_hand.freed[t, (k - memory.halves[t]) % _KEPT] + 1)
             if t < 2 or not begins:
                 at = max(at, reader[READY])
                 before, half = max(reader[END], at), k % memory.halves[t]
                 mine = memory.bursts[memory.spans[t, half, 0] : memory.spans[t, half, 1]]
                 end = move(mine, False, memory.engine, at, reader, memory.read_ring)
-                at_hand.loaded[t, k % 4] = end
+                at_hand.loaded[t, k % _KEPT] = end
                 clock[2] += end - before
                 if t == 2:
                     clock[1] = end + 1
             else:
                 at = max(at, clock[1])
-                at_hand.loaded[t, k % 4] = at
+                at_hand.loaded[t, k % _KEPT] = at
             at_hand.taken[t] += 1
             clock[0] = at
         clock[0] += 1
@@ -414,7 +419,7 @@ def _tiles_come(
         if moved[t]:
             while at_hand.taken[t] <= at_hand.used[t]:
                 _load_next(nest, memory, at_hand)
-            there = at_hand.loaded[t, at_hand.used[t] % 4] + 1
+            there = at_hand.loaded[t, at_hand.used[t] % _KEPT] + 1
             spent[4] += max(0, there - max(now, array.state[IDLE]))
             now = max(now, there)
     return now
@@ -441,8 +446,8 @@ def _commands(
         if kind < 2 and array.beside[0]:
             now = max(now, filled)
             if not array.beside[1 + kind]:
-                now = max(now, state[IDLE])
-            filled = now + 1 + words[kind] * windows[kind]
+                now = max(now, state[IDLE] - 1)
+            filled = now + words[kind] * windows[kind]  # in its last cycle another begins
             now += 1
             continue
         now = max(now, state[IDLE] - state[APART])  # it takes one in the last cycle of another
@@ -477,7 +482,7 @@ def _store(
     mine = memory.bursts[memory.spans[3, half, 0] : memory.spans[3, half, 1]]
     stored = move(mine, True, memory.engine, taken, writer, memory.write_ring)
     spent[2] += stored - before
-    at_hand.freed[2, at_hand.used[2] % 4] = stored
+    at_hand.freed[2, at_hand.used[2] % _KEPT] = stored
     return left, taken
 
 
@@ -486,7 +491,7 @@ def _walk(nest: _Nest, memory: _Memory, array: _Array) -> IntArray:
     """Sequencer, loader, array and writer together; see the module. Returns the fields of `NestTimes`."""
     spent, n = np.zeros(7, np.int64), nest.bounds.shape[0]
     at_hand = _Progress(
-        np.zeros((3, 4), np.int64), np.zeros((3, 4), np.int64), np.zeros(3, np.int64), np.zeros(3, np.int64),
+        np.zeros((3, _KEPT), np.int64), np.zeros((3, _KEPT), np.int64), np.zeros(3, np.int64), np.zeros(3, np.int64),
         np.zeros(n, np.int64), np.ones(3, np.bool_), np.zeros(3, np.int64),
     )  # fmt: skip
     count, moved, refill = np.zeros(n, np.int64), np.ones(3, np.bool_), np.ones(3, np.bool_)
@@ -507,14 +512,15 @@ def _walk(nest: _Nest, memory: _Memory, array: _Array) -> IntArray:
             now = max(now, state[IDLE])
         if moved[2]:
             now, waiting_until = _store(memory, array, at_hand, now, waiting_until, spent)
-            stored = at_hand.freed[2, at_hand.used[2] % 4]
+            stored = at_hand.freed[2, at_hand.used[2] % _KEPT]
         for t in range(3):
             if moved[t]:
                 if t < 2:
-                    at_hand.freed[t, at_hand.used[t] % 4] = now
+                    at_hand.freed[t, at_hand.used[t] % _KEPT] = now
                 at_hand.used[t] += 1
         if advanced < 0:
             spent[0], spent[1] = max(stored, at_hand.clock[0] - 1) + 1, at_hand.clock[2]
             return spent
         _advance(count, nest.bounds, n)
-        now += 1
+        if not state[APART] or moved[0] or moved[1] or moved[2]:
+            now += 1  # where no tile ends a machine that overlaps goes on in the cycle of its last command

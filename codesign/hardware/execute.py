@@ -33,7 +33,7 @@ Array = npt.NDArray[np.int64]
 
 
 class Simulator(Protocol):
-    """Runs an image."""
+    """Runs the image of a job on a machine and returns what came out."""
 
     def __call__(self, image: Image, memory: bytes, /) -> Run:
         """The run of one image on a memory."""

@@ -72,7 +72,7 @@ class HostProgram:
 
     @property
     def predicted_cycles(self) -> int:
-        """Of all launches."""
+        """Predicted cycles of all launches together."""
         return sum(x.job.predicted_cycles for x in self.launches)
 
 

@@ -42,7 +42,7 @@ def quantise(values: FloatArray, q: Quantisation) -> Array:
 
 
 def dequantise(values: Array, q: Quantisation) -> FloatArray:
-    """`DequantizeLinear`."""
+    """Values of integers by `DequantizeLinear`."""
     return np.asarray((values - q.zero).astype(np.float32) * q.scale, np.float32)
 
 
@@ -82,13 +82,13 @@ class HostValue:
 
 @dataclass(frozen=True)
 class Quantise:
-    """The input as integers."""
+    """The step that makes integers of the network's input."""
 
     given: HostValue
     made: HostValue
 
     def run(self, values: Mapping[str, npt.NDArray[np.generic]], convolve: Convolve) -> Array:
-        """The integers."""
+        """The input as integers by scale and zero point."""
         return quantise(np.asarray(values[self.given.name], np.float32), self.made.integers)
 
 
@@ -124,7 +124,7 @@ class Convolution:
         return c, rows, columns
 
     def operand(self, given: Array) -> Array:
-        """What the machine reads."""
+        """The padded input as the machine reads it."""
         top, left, bottom, right = self.pads
         zero = self.given.integers.zero
         padded = np.pad(given, ((0, 0), (top, bottom), (left, right)), constant_values=zero) - self.shift
@@ -132,7 +132,7 @@ class Convolution:
         return np.ascontiguousarray(padded[:, :rows, :columns])
 
     def run(self, values: Mapping[str, npt.NDArray[np.generic]], convolve: Convolve) -> Array:
-        """The integers."""
+        """Integers of the convolution, its sums by the machine or by einsum."""
         operands = {"I": self.operand(np.asarray(values[self.given.name], np.int64)), "W": self.weights}
         sums = convolve(self.name, self.computation, operands)
         return requantise(sums + self.bias[:, None, None], self.scale[:, None, None], self.made.integers)
@@ -155,7 +155,7 @@ class Maximum:
     pads: tuple[int, int, int, int]
 
     def run(self, values: Mapping[str, npt.NDArray[np.generic]], convolve: Convolve) -> Array:
-        """The integers."""
+        """Integers of the largest of every window."""
         top, left, bottom, right = self.pads
         given, low = np.asarray(values[self.given.name], np.int64), self.given.integers.low
         padded = np.pad(given, ((0, 0), (top, bottom), (left, right)), constant_values=low)
@@ -172,7 +172,7 @@ class Addition:
     made: HostValue
 
     def run(self, values: Mapping[str, npt.NDArray[np.generic]], convolve: Convolve) -> Array:
-        """The integers."""
+        """Integers of the sum of two tensors, scaled anew."""
         parts = [dequantise(np.asarray(values[x.name], np.int64), x.integers) for x in (self.given, self.other)]
         return quantise(parts[0] + parts[1], self.made.integers)
 
@@ -192,12 +192,12 @@ class HostNetwork:
 
     @property
     def given(self) -> HostValue:
-        """The input."""
+        """The network's input as a value of the host."""
         return self.steps[0].given
 
     @property
     def made(self) -> HostValue:
-        """The result."""
+        """The network's result as a value of the host."""
         return self.steps[-1].made
 
     def run(self, picture: FloatArray, convolve: Convolve) -> Array:

@@ -128,7 +128,9 @@ def array_settings(
         (reg.COLUMN + x, w << 8 | s) for x, (w, s) in enumerate(zip(emissions.window, emissions.slot, strict=True))
     ]
     used = {(y, x) for y in range(len(emissions.group)) for x in range(len(emissions.window))}
-    pairs += [(reg.PE_HEAD + _element(e), int(e in emissions.head)) for e in sorted(used)]
+    pairs += [
+        (reg.PE_HEAD + _element(e), int(e in emissions.head) | int(e in emissions.resting) << 1) for e in sorted(used)
+    ]
     return pairs
 
 

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from fractions import Fraction
 
 from codesign.hardware.parameters import PARTIAL_BYTES, WORD_BYTES
 
@@ -22,20 +23,20 @@ class Window:
     Args:
         start: Bytes from the tile's address.
         bytes_of: By element, the byte of the line that it takes.
-        group: Words that it takes from there on.
+        group: Words that it takes from there on, on average where the last ones of a tile are fewer.
     """
 
     start: int
     bytes_of: Mapping[Element, int]
-    group: int = 1
+    group: Fraction = Fraction(1)
 
     @property
-    def words(self) -> int:
+    def words(self) -> Fraction:
         """Different elements of the tensor that are read."""
         return self.group * len(set(self.bytes_of.values()))
 
     @property
-    def taken(self) -> int:
+    def taken(self) -> Fraction:
         """Words that the elements take, each for itself."""
         return self.group * len(self.bytes_of)
 
@@ -66,6 +67,7 @@ class Emissions:
         group: Row group of each row.
         window, slot: Column window of each column, and its place in the line.
         head: The elements that take old partial sums along; the others of their group begin at zero.
+        resting: Elements between those in use that have no iteration.
     """
 
     lines: tuple[Emission, ...]
@@ -73,6 +75,7 @@ class Emissions:
     window: tuple[int, ...]
     slot: tuple[int, ...]
     head: frozenset[Element]
+    resting: frozenset[Element] = frozenset()
 
 
 class Start(Enum):
@@ -105,17 +108,13 @@ def _packed(offsets: Sequence[int], line_bytes: int, size: int, begins: Start) -
     return found
 
 
-def group_bytes(group: int) -> int:
-    """Bytes that a group of operand words takes in a local memory.
-
-    >>> [group_bytes(n) for n in (1, 2, 3, 4)]
-    [1, 2, 4, 4]
-    """
-    return 4 if group == 3 else group
-
-
 def operand_windows(
-    offset: Mapping[Element, int], line_bytes: int, begins: Start, shared: bool, group: int = 1
+    offset: Mapping[Element, int],
+    line_bytes: int,
+    begins: Start,
+    shared: bool,
+    group: Fraction = Fraction(1),
+    size: int = 1,
 ) -> tuple[Window, ...]:
     """The reads that serve every element with an operand of one byte, or with a group of them.
 
@@ -124,9 +123,9 @@ def operand_windows(
         line_bytes: Bytes of a line.
         begins: Where the lines begin.
         shared: Elements that want the same word are served together.
-        group: Words that an element takes at once, in whole pairs or fours of bytes.
+        group: Words that an element takes at once, on average.
+        size: Bytes that it takes at once: 1, 2 or 4, in whole pairs or fours of the line's bytes.
     """
-    size = group_bytes(group)
     rounds: list[dict[int, list[Element]]] = []
     if shared:
         together: dict[int, list[Element]] = defaultdict(list)
@@ -141,13 +140,19 @@ def operand_windows(
             free[at] = [element]
     windows = []
     for wanted in rounds:
-        for start, offsets in _packed(list(wanted), line_bytes, size, begins):
-            windows.append(Window(start, {e: at - start for at in offsets for e in wanted[at]}, group))
+        for rest in sorted({at % size for at in wanted}):  # those that lie in pairs or fours of one line
+            for start, offsets in _packed([at for at in wanted if at % size == rest], line_bytes, size, begins):
+                windows.append(Window(start, {e: at - start for at in offsets for e in wanted[at]}, group))
     return tuple(windows)
 
 
 def result_emissions(
-    by_row: Sequence[int], by_column: Sequence[int], line_bytes: int, begins: Start, shared: bool
+    by_row: Sequence[int],
+    by_column: Sequence[int],
+    line_bytes: int,
+    begins: Start,
+    shared: bool,
+    resting: frozenset[Element] = frozenset(),
 ) -> Emissions:
     """The lines in which results leave: rows that reach the same words form a group, columns of neighbouring words a window.
 
@@ -156,6 +161,7 @@ def result_emissions(
         line_bytes: Bytes of a line.
         begins: Where the lines begin.
         shared: Sums are formed on the way; otherwise every element's value is added on its own.
+        resting: Elements that give nothing; a line that these alone would fill does not leave.
     """
     group = [sorted(set(by_row)).index(r) for r in by_row] if shared else list(range(len(by_row)))
     rounds: list[list[int]] = [[]] if shared else []
@@ -182,7 +188,9 @@ def result_emissions(
         fresh = row not in begun
         begun.add(row)
         for j, (start, first_round) in enumerate(lines):
+            if all((y, x) in resting for y, q in enumerate(group) if q == g for x, w in enumerate(window) if w == j):
+                continue
             emissions.append(Emission(row + start, g, j, fresh and first_round))
         if fresh:
             heads |= {(first_row[g], by_column.index(at)) for at in set(by_column)}
-    return Emissions(tuple(emissions), tuple(group), tuple(window), tuple(slot), frozenset(heads))
+    return Emissions(tuple(emissions), tuple(group), tuple(window), tuple(slot), frozenset(heads), resting)

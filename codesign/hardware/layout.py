@@ -5,6 +5,7 @@ the axis that is spread widest over the array innermost. A *blocked* layout cuts
 outside stand the loops outside the tile in the scratchpad, inside those within it, innermost those that are spread over the array. So a
 tile is one contiguous run, and what the elements of the array want in one cycle lies side by side. Axes of sliding windows stay whole.
 A *grouped* layout is a blocked one in which words that a local memory takes at once lie side by side, in bytes of their own in the scratchpad.
+A *partly* grouped layout takes up to four words at once where a loop or an axis of a window has any number of them, so the last ones may be fewer.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,6 +28,7 @@ class LayoutKind(Enum):
     PLAIN = "plain"
     BLOCKED = "blocked"
     GROUPED = "grouped"
+    PARTLY = "partly"
 
 
 @dataclass(frozen=True)

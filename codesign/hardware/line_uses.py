@@ -31,7 +31,7 @@ def line_uses(plan: NestPlan) -> tuple[LineUse, ...]:
             at_once, full = len(plan.emissions.lines), -(-results_at_once(plan) * PARTIAL_BYTES // line)
         else:
             at_once = len(plan.windows[port])
-            times //= plan.groups[port]
+            times = int(times / plan.groups[port])
             full = -(-sum(w.words for w in plan.windows[port]) * plan.chip_bytes(port) // line)
         layout = str(layout_of(plan, port, plan.places[port]))
         found.append(LineUse(plan.tensors[port].name, layout, times * at_once, times * full))
@@ -41,9 +41,8 @@ def line_uses(plan: NestPlan) -> tuple[LineUse, ...]:
 def results_at_once(plan: NestPlan) -> int:
     """Words of results that the array gives in one step: sums of columns, or every element's own value."""
     if plan.p.links is Links.NONE:
-        return plan.used_rows * plan.used_cols
-    rows, cols = plan.spread("O")
-    return len({r + c for r in rows for c in cols})
+        return len(plan.offsets("O"))
+    return len(set(plan.offsets("O").values()))
 
 
 def accesses(plan: NestPlan, port: str) -> int:

@@ -12,7 +12,6 @@ from codesign.hardware.image import (
     line_address,
     place,
 )
-from codesign.hardware.lanes import group_bytes
 from codesign.hardware.layout import Layout, distance
 from codesign.hardware.nest_loops import PORTS
 from codesign.hardware.nest_plan import NestPlan, box_of, layouts_of
@@ -73,14 +72,15 @@ def _write_loader(plan: NestPlan, layouts: MappingABC[str, Layout], w: RegisterW
     bounds = [plan.loops[i].factor for i in loops]
     w.many("load_bound", [b - 1 for b in bounds], p.outer_loops)
     w.set("load_sum_loops", _sum_loops(plan, 0, n))
-    w.set("two_halves", sum(1 << i for i, port in enumerate(PORTS) if len(plan.halves[port]) > 1))
     for port in PORTS:
         w.set(f"load_moves_{port}", _mask(plan.changes(port, plan.sp(port), 0, n)))
         w.set(f"load_base_{port}", layouts[port].base)
         strides = [_dram_distance(plan, port, layouts[port], i) if i < plan.sp(port) else 0 for i in loops]
         w.many(f"load_dram_{port}", deltas(bounds, strides), p.outer_loops)
-        for h in range(2):
-            w.set(f"half_{port}_{h}", line_address(p, plan.halves[port][h % len(plan.halves[port])]))
+        places = plan.halves[port]
+        w.set(f"place_{port}", line_address(p, places[0]))
+        w.set(f"place_step_{port}", line_address(p, places[-1] - places[-2] if len(places) > 1 else 0))
+        w.set(f"place_last_{port}", len(places) - 1)
 
 
 def _write_sequencer(plan: NestPlan, layouts: MappingABC[str, Layout], w: RegisterWriter) -> None:
@@ -120,6 +120,8 @@ def _write_unit(plan: NestPlan, w: RegisterWriter) -> None:
     w.set("ny", plan.used_rows)
     w.set("nx", plan.used_cols)
     w.set("nl", 0)
+    if p.folds:
+        w.set("resting", len(plan.resting))
     w.set("ones", 0)
     w.many("run_bound", [b - 1 for b in bounds], p.run_loops)
     for port in ("A", "B"):
@@ -135,7 +137,7 @@ def _write_unit(plan: NestPlan, w: RegisterWriter) -> None:
         w.many(f"run_local_{port}", local, p.run_loops)
         words = plan.grouped_words(port)
         if port in "AB" and p.fills_wide:
-            w.set(f"fill_group_{port}", group_bytes(plan.groups[port]) >> 1)
+            w.set(f"fill_group_{port}", plan.group_bytes[port] >> 1)
         inner = [n for n, _, _ in words]
         w.many(f"fill_{port}_bound", [n - 1 for n in inner], p.run_loops)
         line = deltas(inner, [chip for _, chip, _ in words])

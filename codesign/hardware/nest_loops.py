@@ -10,7 +10,7 @@ from functools import cached_property
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
 from codesign.hardware.parameters import PARTIAL_BYTES, Control, Parameters
-from codesign.hardware.sharing import shared_out
+from codesign.hardware.sharing import Fold, shared_out
 from codesign.mapping.mapping import Mapping, Spatial, Storage, Temporal
 from codesign.mapping.validate import check_mapping
 from codesign.workloads.computation import Computation, Role, Tensor
@@ -122,13 +122,14 @@ class NestLoops:
         self._tiles: dict[tuple[str, int, bool], tuple[int, ...]] = {}
         self._read_nest()
         self._check()
-        if parameters.overlaps:
+        if parameters.folds:
             self._share_out()
 
     def _read_nest(self) -> None:
         sizes = dict.fromkeys(self.computation.dims, 1)
         steps: list[TemporalLoop] = []
         self.spatial: list[tuple[Spatial, int]] = []
+        self.fold: Fold | None = None
         for node in reversed(self.mapping.loops):
             if isinstance(node, Temporal):
                 steps.append(TemporalLoop(node.dim, node.factor, sizes[node.dim]))
@@ -153,7 +154,7 @@ class NestLoops:
     def _share_out(self) -> None:
         """Spatial loops along the axes with which results leave in the fewest lines (rule G7)."""
         moves = [any(self.moves_of("O", node.dim, step)) for node, step in self.spatial]
-        self.spatial = shared_out(self.spatial, moves, self.p)
+        self.spatial, self.fold = shared_out(self.spatial, moves, self.p)
 
     def _check(self) -> None:
         """Rules G1 to G3."""
@@ -255,12 +256,39 @@ class NestLoops:
     @property
     def used_rows(self) -> int:
         """Rows of the array in use."""
-        return math.prod(node.factor for node, _ in self.spatial if node.axis == "y")
+        return math.prod(count for _, count, _ in self.along("y"))
 
     @property
     def used_cols(self) -> int:
         """Columns of the array in use."""
-        return math.prod(node.factor for node, _ in self.spatial if node.axis == "x")
+        return math.prod(count for _, count, _ in self.along("x"))
+
+    def along(self, axis: str) -> list[tuple[int, int, int]]:
+        """The spatial loops of an axis, the outermost first: number, iterations, and what one of these steps in iterations of the loop."""
+        found = []
+        for k, (node, _) in enumerate(self.spatial):
+            if self.fold is not None and self.fold.loop == k:
+                wide = axis == "x"
+                found.append((k, self.fold.cols if wide else self.fold.rows, 1 if wide else self.fold.cols))
+            elif node.axis == axis:
+                found.append((k, node.factor, 1))
+        return found
+
+    @cached_property
+    def resting(self) -> frozenset[tuple[int, int]]:
+        """Elements between those in use that have no iteration: what the last row of a folded loop leaves free."""
+        if self.fold is None:
+            return frozenset()
+        number, parts = self.fold.loop, []
+        for axis, used in (("y", self.used_rows), ("x", self.used_cols)):
+            at, inside = [0] * used, 1
+            for k, count, step in reversed(self.along(axis)):
+                if k == number:
+                    at = [i // inside % count * step for i in range(used)]
+                inside *= count
+            parts.append(at)
+        most = self.spatial[number][0].factor
+        return frozenset((y, x) for y, r in enumerate(parts[0]) for x, c in enumerate(parts[1]) if r + c >= most)
 
     def changes(self, port: str, outside: int, first: int, last: int) -> list[bool]:
         """By temporal loop of [first, last): whether the tile inside `outside` loops moves when that loop advances."""

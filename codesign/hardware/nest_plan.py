@@ -3,7 +3,9 @@
 G2 and G5 of docs/explanation/hardware.md: where tiles lie, in DRAM, in the scratchpad and in the local memories. Loops are `nest_loops.py`'s.
 """
 
+from collections.abc import Mapping as MappingABC
 from copy import copy
+from fractions import Fraction
 from functools import cached_property
 from typing import Self
 
@@ -13,7 +15,7 @@ from codesign.hardware.image import (
     place,
     strides_of,
 )
-from codesign.hardware.lanes import Element, Emissions, Start, Window, group_bytes, operand_windows, result_emissions
+from codesign.hardware.lanes import Element, Emissions, Start, Window, operand_windows, result_emissions
 from codesign.hardware.layout import Box, Layout, LayoutKind, Place, box_of_places, distance, strides_by_place
 from codesign.hardware.nest_loops import PORTS, NestLoops
 from codesign.hardware.parameters import PARTIAL_BYTES, WORD_BYTES, Parameters
@@ -139,7 +141,12 @@ class NestPlan(NestLoops):
             if loop.dim in cut:
                 place = Place(cut[loop.dim], loop.step, loop.factor, loop.factor if i >= sp else 1, temporal=i)
                 (inner if i >= sp else outer).append(place)
-        order = sorted(range(len(self.spatial)), key=lambda k: port == "O" and self.spatial[k][0].axis == "x")
+        folded = (
+            None if self.fold is None else self.fold.loop
+        )  # outside those along columns alone: what lies side by side is one run
+        order = sorted(
+            range(len(self.spatial)), key=lambda k: (port == "O" and self.spatial[k][0].axis == "x", k != folded)
+        )
         for k in order:
             node, step = self.spatial[k]
             if node.dim in cut:
@@ -151,10 +158,20 @@ class NestPlan(NestLoops):
                 moves = any(self.moves_of(port, node.dim, step)[axis] for node, step in self.spatial)
                 (wide if moves else whole).append(self._whole(port, axis))
         if port in self._grouped:
-            local = [x for x in inner if x.temporal is not None and x.temporal >= self.loc(port) and x.step == 1]
-            best = max(local, key=lambda x: (group_of(x.count), -x.count), default=None)
+            shape = self.tile(port, self.loc(port), local=True)
+            local = {
+                x: x.count for x in inner if x.temporal is not None and x.temporal >= self.loc(port) and x.step == 1
+            }
+            axes = {x: shape[x.axis] for x in (*whole, *wide) if shape[x.axis] > 1}
+            partly = self.layout is LayoutKind.PARTLY
+            local = local | axes if partly else local
+            at_once = {
+                x: n / groups_in(n) if partly or n < 5 else next(k for k in (4, 2, 1) if n % k == 0)
+                for x, n in local.items()
+            }
+            best = max(local, key=lambda x: (at_once[x], -local[x]), default=None)
             if best is not None:
-                return (*outer, *whole, *(x for x in inner if x is not best), *wide, *spread, best)
+                return (*(x for x in (*outer, *whole, *inner, *wide, *spread) if x is not best), best)
         return (*outer, *whole, *inner, *wide, *spread)
 
     @cached_property
@@ -169,14 +186,20 @@ class NestPlan(NestLoops):
         found: dict[str, dict[int, int]] = {q: {} for q in PORTS}
         for q in self._grouped:
             last = len(self.places[q]) - 1
-            if self.places[q][last].temporal is not None:
-                found[q][last] = group_bytes(group_of(self.places[q][last].count))
+            if self.places[q][last].temporal is not None or self.layout is LayoutKind.PARTLY:
+                count = self.places[q][last].inside
+                found[q][last] = bytes_at_once(count) if count == 3 or self.layout is LayoutKind.PARTLY else 1
         return found
 
     @cached_property
     def _grouped(self) -> frozenset[str]:
         """Operand ports whose layout is made for groups."""
-        return self.p.local & {"A", "B"} if self.layout is LayoutKind.GROUPED else frozenset()
+        return self.p.local & {"A", "B"} if self.layout in (LayoutKind.GROUPED, LayoutKind.PARTLY) else frozenset()
+
+    @property
+    def groups_partly(self) -> bool:
+        """Whether a local tile of an operand has a number of words along an axis that is no multiple of four."""
+        return any(n % 4 for q in self.p.local & {"A", "B"} for n in self.tile(q, self.loc(q), local=True) if n > 1)
 
     @cached_property
     def tile_bytes(self) -> dict[str, int]:
@@ -211,51 +234,85 @@ class NestPlan(NestLoops):
 
     def local_strides(self, port: str) -> tuple[int, ...]:
         """Bytes a step on each axis moves in a local memory; the axis of the words that enter at once is the innermost."""
+        padded = port in self._padded_locally
+        return self._local_strides(port, padded)
+
+    def _local_strides(self, port: str, padded: bool) -> tuple[int, ...]:
         shape, last = list(self.tile(port, self.loc(port), local=True)), self.places[port][-1]
         order = list(range(len(shape)))
         if self.p.fills_wide and port in "AB" and last.step == 1:
             order.sort(key=lambda a: a == last.axis)
-            size = group_bytes(group_of(shape[last.axis]))
-            shape[last.axis] = -(-shape[last.axis] // size) * size if port in self._grouped else shape[last.axis]
+            size = bytes_at_once(shape[last.axis]) if padded else 1
+            shape[last.axis] = -(-shape[last.axis] // size) * size
         return strides_of(shape, tuple(order), self.chip_bytes(port))
+
+    def _local_size(self, port: str, padded: bool) -> int:
+        """Bytes that a tile takes in a local memory; those of a padded one are whole groups."""
+        shape, strides = self.tile(port, self.loc(port), local=True), self._local_strides(port, padded)
+        outermost = max(range(len(shape)), key=lambda a: (strides[a], shape[a]))
+        size = shape[outermost] * strides[outermost]
+        at_once = bytes_at_once(shape[self.places[port][-1].axis]) if padded else 1
+        return -(-size // at_once) * at_once
+
+    @cached_property
+    def _padded_locally(self) -> frozenset[str]:
+        """Operand ports whose local tile has whole groups of words: those that fit, the ones that grow least first.
+
+        Where the layout is not made for groups, second places come first.
+        """
+        ports = [q for q in "AB" if q in self.p.local] if self.p.fills_wide else []
+        plain = {q: self._local_size(q, False) for q in self.p.local}
+        two = set() if self._grouped else self._twice(plain)
+        more = {q: (self._local_size(q, True) - plain[q]) * (1 + (q in two)) for q in ports}
+        left = self.p.local_bytes - sum(n * (1 + (q in two)) for q, n in plain.items())
+        found = set()
+        for q in sorted(ports, key=lambda q: (more[q], q)):
+            if more[q] <= left:
+                found.add(q)
+                left -= more[q]
+        return frozenset(found)
 
     @cached_property
     def local_bytes(self) -> dict[str, int]:
         """By port kept there, bytes that its tile takes in a local memory."""
-        found = {}
-        for q in self.p.local:
-            shape, strides = self.tile(q, self.loc(q), local=True), self.local_strides(q)
-            outermost = max(range(len(shape)), key=lambda a: (strides[a], shape[a]))
-            size = shape[outermost] * strides[outermost]
-            found[q] = -(-size // PARTIAL_BYTES) * PARTIAL_BYTES if q in self._grouped else size
-        if sum(found.values()) > self.p.local_bytes:
-            raise UserError("tiles with whole groups of words do not fit a local memory")
-        return found
+        return {q: self._local_size(q, q in self._padded_locally) for q in self.p.local}
 
     @cached_property
-    def groups(self) -> dict[str, int]:
-        """By operand port, the words of a local tile that an element takes at once: 1 to 4 that lie side by side, in bytes of their own."""
+    def group_bytes(self) -> dict[str, int]:
+        """By operand port, bytes of a local tile that an element takes at once: 1, 2 or 4 that lie side by side."""
         return {q: self._group(q) if self.p.fills_wide and q in self.p.local and q in "AB" else 1 for q in PORTS}
+
+    @cached_property
+    def groups(self) -> dict[str, Fraction]:
+        """By operand port, the words that these are, on average: the last ones of a tile may be fewer."""
+        found = {}
+        for q, size in self.group_bytes.items():
+            words = self.local_words(q)[0][0] if size > 1 else 1
+            found[q] = Fraction(words, -(-words // size))
+        return found
 
     def _group(self, port: str) -> int:
         words = self.local_words(port)
         if not words or words[0][1:] != (1, 1):
             return 1
-        group = group_of(words[0][0])
-        size = group_bytes(group)
-        rows, cols = self.spread(port)
-        places = [*rows, *cols, *self.halves[port], *self.local_halves[port]]
-        places += [d for _, chip, local in words[1:] for d in (chip, local)]
-        places += [self.chip_distance(port, i) for i in range(self.sp(port), self.loc(port))]
-        return group if all(d % size == 0 for d in places) else 1
+        places = [*self.local_halves[port], *(local for _, _, local in words[1:])]
+        if port not in self._padded_locally:
+            places.append(words[0][0])
+        sizes = [n for n in (1, 2, 4) if n < words[0][0] + 2 and all(d % n == 0 for d in places)]
+        return min(sizes, key=lambda n: (-(-words[0][0] // n) * len(self._windows(port, Fraction(1), n)), n))
+
+    def _windows(self, port: str, words: Fraction, size: int) -> tuple[Window, ...]:
+        """The lines that serve the elements with so many bytes at once."""
+        shared = self.p.links is not Links.NONE
+        return operand_windows(self.offsets(port), self.p.line_bytes, self._begins(port), shared, words, size)
 
     def grouped_words(self, port: str) -> list[tuple[int, int, int]]:
         """`local_words`, in groups of those that enter at once."""
-        words, group = self.local_words(port), self.groups[port]
-        if group == 1:
+        words, size = self.local_words(port), self.group_bytes[port]
+        if size == 1:
             return words
-        first = words[0][0] // group
-        return [(first, group, group), *words[1:]] if first > 1 else words[1:]
+        first = -(-words[0][0] // size)
+        return [(first, size, size), *words[1:]] if first > 1 else words[1:]
 
     def local_distance(self, port: str, loop: int) -> int:
         """Bytes in a local memory that one iteration of a temporal loop moves."""
@@ -268,57 +325,78 @@ class NestPlan(NestLoops):
         for axis, used in (("y", self.used_rows), ("x", self.used_cols)):
             offsets = [0] * used
             inside = 1
-            for n, (node, step) in reversed(list(enumerate(self.spatial))):
-                if node.axis != axis:
-                    continue
-                step_bytes = distance(places, strides, self.moves_of(port, node.dim, step), n, False)
+            for n, count, times in reversed(self.along(axis)):
+                node, step = self.spatial[n]
+                step_bytes = times * distance(places, strides, self.moves_of(port, node.dim, step), n, False)
                 for k in range(used):
-                    offsets[k] += k // inside % node.factor * step_bytes
-                inside *= node.factor
+                    offsets[k] += k // inside % count * step_bytes
+                inside *= count
             found[axis] = offsets
         return found["y"], found["x"]
 
+    def offsets(self, port: str) -> dict[Element, int]:
+        """By element at work, bytes from the tile's address to what it wants."""
+        rows, cols = self.spread(port)
+        places = ((y, x, r + c) for y, r in enumerate(rows) for x, c in enumerate(cols))
+        return {(y, x): at for y, x, at in places if (y, x) not in self.resting}
+
     @cached_property
     def halves(self) -> dict[str, tuple[int, ...]]:
-        """By port, the scratchpad address of its tile, or of both where a second one fits (rule G5)."""
+        """By port, the scratchpad addresses of its tiles: a second one of each where it fits, then further ones (rule G5)."""
         size, capacity = self.tile_bytes, self.p.lines * self.p.line_bytes
         if sum(size.values()) > capacity:
             raise UserError("tiles with whole groups of words do not fit the scratchpad")
         aligned = {port: -(-n // WORD_BYTES) * WORD_BYTES for port, n in size.items()}
         step = aligned if sum(aligned.values()) <= capacity else size
         left = capacity - sum(step.values())
-        two = set()
+        places = dict.fromkeys(PORTS, 1)
         moving = [port for port in PORTS if any(self.changes(port, self.sp(port), 0, self.n_loads))]
-        for port in sorted(moving, key=lambda q: step[q]):
-            if step[port] <= left:
-                two.add(port)
-                left -= step[port]
+        for most in range(2, self.p.most_places + 1):
+            for port in sorted(moving, key=lambda q: step[q]):
+                if (
+                    step[port] <= left
+                    and places[port] == most - 1
+                    and (most == 2 or port != "O" or not self._comes_back)
+                ):
+                    places[port] = most
+                    left -= step[port]
         found, at = {}, 0
         for port in ("O", "A", "B"):  # results first: their words must not straddle
-            found[port] = tuple(at + k * step[port] for k in range(2 if port in two else 1))
-            at += step[port] * len(found[port])
+            found[port] = tuple(at + k * step[port] for k in range(places[port]))
+            at += step[port] * places[port]
         return found
 
     @cached_property
+    def _comes_back(self) -> bool:
+        """Whether old sums are loaded: a tile of results must be stored before it comes again, which two places see to."""
+        adds = [not any(self.move("O", i)) for i in range(self.sp("O"))]
+        return any(add and not all(adds[i:]) for i, add in enumerate(adds))
+
+    @cached_property
     def local_halves(self) -> dict[str, tuple[int, ...]]:
-        """By port kept in the local memories, where its tile begins: partial sums first, their words must not straddle.
+        """By port kept in the local memories, where its tile begins: partial sums first, then whole groups; they must not straddle.
 
         Where local memories fill beside the array, an operand whose tile moves has a second place if it fits, the smaller tile first (rule G5).
         """
-        kept: list[str] = [q for q in ("O", "A", "B") if q in self.p.local]
         size = self.local_bytes
-        left = self.p.local_bytes - sum(size.values())
-        two: set[str] = set()
-        for q in sorted(set(kept) - {"O"}, key=lambda q: (size[q], q)):
-            if self.p.fills_beside and size[q] <= left and any(self.changes(q, self.loc(q), 0, self.n_seq)):
-                two.add(q)
-                left -= size[q]
+        kept = sorted(self.p.local, key=lambda q: (q != "O", size[q] % PARTIAL_BYTES != 0, q))
+        two = self._twice(size)
         found: dict[str, tuple[int, ...]] = {}
         at = 0
         for q in kept:
             found[q] = tuple(at + k * size[q] for k in range(2 if q in two else 1))
             at += size[q] * len(found[q])
         return found
+
+    def _twice(self, size: MappingABC[str, int]) -> set[str]:
+        """The operands kept in local memories whose tiles have a second place there, with tiles of so many bytes."""
+        left = self.p.local_bytes - sum(size.values())
+        two: set[str] = set()
+        for q in sorted(set(size) - {"O"}, key=lambda q: (size[q], q)):
+            if self.p.fills_beside and size[q] <= left and any(self.changes(q, self.loc(q), 0, self.n_seq)):
+                two.add(q)
+                left -= size[q]
+        return two
 
     @cached_property
     def dram_layouts(self) -> dict[str, Layout]:
@@ -343,30 +421,32 @@ class NestPlan(NestLoops):
     @cached_property
     def windows(self) -> dict[str, tuple[Window, ...]]:
         """By operand port, the lines that serve the elements."""
-        shared = self.p.links is not Links.NONE
-        found = {}
-        for port in ("A", "B"):
-            rows, cols = self.spread(port)
-            offset: dict[Element, int] = {(y, x): r + c for y, r in enumerate(rows) for x, c in enumerate(cols)}
-            found[port] = operand_windows(offset, self.p.line_bytes, self._begins(port), shared, self.groups[port])
-        return found
+        return {q: self._windows(q, self.groups[q], self.group_bytes[q]) for q in ("A", "B")}
 
     @cached_property
     def emissions(self) -> Emissions:
-        """How results leave."""
+        """In which lines the results of an iteration leave."""
         rows, cols = self.spread("O")
-        return result_emissions(rows, cols, self.p.line_bytes, self._begins("O"), self.p.links is not Links.NONE)
+        shared = self.p.links is not Links.NONE
+        return result_emissions(rows, cols, self.p.line_bytes, self._begins("O"), shared, self.resting)
 
 
-def group_of(words: int) -> int:
-    """How many of so many words side by side enter a local memory at once.
+def bytes_at_once(words: int) -> int:
+    """Bytes in which so many words side by side enter a local memory.
 
-    >>> [group_of(n) for n in (1, 2, 3, 4, 5, 6, 7, 8)]
-    [1, 2, 3, 4, 1, 2, 1, 4]
+    >>> [bytes_at_once(n) for n in (1, 2, 3, 4, 5, 8)]
+    [1, 2, 4, 4, 4, 4]
     """
-    if words <= 4:
-        return words
-    return 4 if words % 4 == 0 else 2 if words % 2 == 0 else 1
+    return min(words, 2) if words <= 2 else 4
+
+
+def groups_in(words: int) -> int:
+    """Times that they enter.
+
+    >>> [groups_in(n) for n in (1, 2, 3, 4, 5, 8)]
+    [1, 1, 1, 1, 2, 2]
+    """
+    return -(-words // bytes_at_once(words))
 
 
 def layouts_of(plan: NestPlan) -> dict[str, Layout]:

@@ -135,6 +135,16 @@ class Parameters:
         return self.overlaps
 
     @property
+    def folds(self) -> bool:
+        """Whether a loop may run along rows and columns at once, so that elements between those in use rest: a loop nest's machine that overlaps."""
+        return self.overlaps and self.control is Control.NEST
+
+    @property
+    def most_places(self) -> int:
+        """Tiles of a tensor that the scratchpad may hold at once on a loop nest's machine: with small ones the memory's latency is hidden."""
+        return 8 if self.folds else 2
+
+    @property
     def slots(self) -> int:
         """Partial sums in a line."""
         return self.line_bytes // PARTIAL_BYTES

@@ -64,7 +64,7 @@ def counts_of_program(made: CoreImage) -> PortCounts:
     for kind, port in ((FILL_A, "A"), (FILL_B, "B")):
         if port in image.layouts:
             steps = items[kind if port in p.local else RUN]
-            reads[image.layouts[port].tensor] = steps * sum(w.words for w in image.windows[port])
+            reads[image.layouts[port].tensor] = steps * float(sum(w.words for w in image.windows[port]))
     e = image.emissions
     words = len(e.group) * len(e.window) if p.links is Links.NONE else max(1, len(e.head))
     reads[image.layouts["O"].tensor] = items[PRELOAD] * max(1, len(e.head)) * PARTIAL_BYTES

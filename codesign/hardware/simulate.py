@@ -2,6 +2,8 @@
 
 import time
 import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from codesign.core.errors import MissingDependencyError
 from codesign.hardware.bench import Counts, Dram, HardwareError, Run, count
@@ -11,6 +13,9 @@ from codesign.hardware.memory_timing import PLAIN_MEMORY, MemoryTiming
 from codesign.hardware.parameters import Control
 from codesign.timing.dram.device import DramDevice
 
+if TYPE_CHECKING:
+    from codesign.hardware.rtl.machine import Machine
+
 
 def simulate_in_python(
     image: Image,
@@ -19,6 +24,7 @@ def simulate_in_python(
     timing: MemoryTiming = PLAIN_MEMORY,
     device: DramDevice | None = None,
     limit: int = 2_000_000,
+    watch: "Callable[[Any, Machine], None] | None" = None,
 ) -> Run:
     """Run an image.
 
@@ -28,6 +34,7 @@ def simulate_in_python(
         timing: Of the memory.
         device: DRAM whose timing stands in the place of the memory's latency.
         limit: Cycles after which the machine counts as stuck.
+        watch: Called in every cycle, those in which registers are written too, with the simulator's context and the machine.
 
     Raises:
         HardwareError: It did not end within `limit` cycles, reached outside its tensors, or stopped since the memory failed.
@@ -54,9 +61,13 @@ def simulate_in_python(
         for address, data in image.registers:
             ctx.set(inputs["cfg_addr"], address)
             ctx.set(inputs["cfg_data"], data)
+            if watch is not None:
+                watch(ctx, machine)
             await ctx.tick()
         ctx.set(inputs["cfg_we"], 0)
         ctx.set(inputs["start"], 1)
+        if watch is not None:
+            watch(ctx, machine)
         await ctx.tick()
         ctx.set(inputs["start"], 0)
         cycles = 0
@@ -74,6 +85,8 @@ def simulate_in_python(
             seen = {name: ctx.get(signal) for name, signal in outputs.items()}
             dram.cycle(seen, given)
             count(counts, seen)
+            if watch is not None:
+                watch(ctx, machine)
             await ctx.tick()
             for name, words in streams.items():
                 if seen[f"{name}_ready"]:

@@ -66,7 +66,7 @@ class Synthesis:
 
     @property
     def area_um2(self) -> float:
-        """Of the whole logic."""
+        """Area of the whole logic in square micrometres."""
         return sum(m.area_um2 * m.count for m in self.modules)
 
     @property
@@ -76,12 +76,12 @@ class Synthesis:
 
     @property
     def flip_flops(self) -> int:
-        """Of the whole design."""
+        """Flip-flops of the whole design."""
         return sum(m.flip_flops * m.count for m in self.modules)
 
     @property
     def cells(self) -> int:
-        """Of the whole design."""
+        """Number of cells of the whole design."""
         return sum(m.cells * m.count for m in self.modules)
 
     @property
@@ -90,7 +90,7 @@ class Synthesis:
         return max(m.levels for m in self.modules)
 
     def to_json(self) -> JsonObject:
-        """Plain values."""
+        """The fields as plain values that JSON can hold."""
         return {
             "area_um2": self.area_um2, "nand2": self.nand2, "cells": self.cells, "flip_flops": self.flip_flops, "levels": self.levels,
             "yosys": self.yosys, "modules": [vars(m) for m in self.modules],

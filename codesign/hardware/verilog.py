@@ -54,7 +54,7 @@ class Netlist:
 
     @property
     def simulation(self) -> str:
-        """What a simulator reads."""
+        """The Verilog that a simulator reads, memories included."""
         return self.logic + "\n" + self.memories
 
 

@@ -56,7 +56,7 @@ class MappedLayer(AbstractResult):
 
     @property
     def infeasible(self) -> Infeasible | None:
-        """Why there is none."""
+        """Why the layer has no mapping; None if it has one."""
         return self.result.infeasible
 
     @property
@@ -223,12 +223,12 @@ class MappedNetwork(AbstractResult):
 
     @property
     def latency_s(self) -> float:
-        """Of one run."""
+        """Seconds of one run of the network."""
         return self._found.latency_s
 
     @property
     def latency_cycles(self) -> float:
-        """Of one run."""
+        """Cycles of one run of the network."""
         return self._found.latency_cycles
 
     @property

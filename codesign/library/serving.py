@@ -89,7 +89,7 @@ class ServedModel(AbstractResult):
 
     @property
     def infeasible(self) -> Infeasible | None:
-        """Why it cannot run."""
+        """Why the model cannot run; None if it can."""
         return self.result if isinstance(self.result, Infeasible) else None
 
     @property

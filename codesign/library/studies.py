@@ -227,7 +227,7 @@ class ComparedStudies(AbstractResult):
         ]
 
     def plot(self) -> "go.Figure":
-        """Hypervolume by trial."""
+        """A figure of hypervolume over trials, by optimiser."""
         from codesign.report.figures import curves_figure
 
         return curves_figure(

@@ -69,7 +69,7 @@ class Encoded:
 
     @classmethod
     def of(cls, source: MappingProblem, reuse: Reuse) -> "Encoded":
-        """Encode a problem."""
+        """A problem encoded for compiled search."""
         problem = scored_problem(source, reuse)
         space = make_space(source)
         nest = empty_nest(space)

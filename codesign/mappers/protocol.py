@@ -98,15 +98,15 @@ class Judged(Protocol):
 
     @property
     def latency_cycles(self) -> float:
-        """Of the mapping."""
+        """Cycles of the mapping."""
 
     @property
     def energy_pj(self) -> float:
-        """Of the mapping."""
+        """Dynamic energy of the mapping in pJ."""
 
     @property
     def edp(self) -> float:
-        """Their product."""
+        """Energy times latency of the mapping."""
 
     @property
     def utilization(self) -> float:

@@ -3,6 +3,11 @@
 The analytical cycles of a mapping, and those with waits in closed form (rule E12), are never above its simulated ones, and every
 objective grows with the cycles. So a move that either value already rules out is rejected without a simulation. The walk is the one that simulates
 every move: the number that decides on acceptance is drawn first, and turned into the largest value accepted.
+
+* W2: Three starts have a walk of 2,000 moves each. Later walks begin in turn at the best mapping met, with all loops
+  outermost, and at a start.
+* W3: It ends after 48 walks or 25 million simulated operations, or with the budget. Mappings of more than 10,000
+  simulated operations are passed over.
 """
 
 import math

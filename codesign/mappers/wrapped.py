@@ -29,7 +29,7 @@ class Tried:
 
     @property
     def evaluated(self) -> int:
-        """Mappings scored in all."""
+        """Mappings scored in all problems together."""
         return sum(result.evaluated for _, result in self.results)
 
 

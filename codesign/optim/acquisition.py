@@ -93,7 +93,7 @@ class HypervolumeImprovement:
 
 
 def expected_improvement(surrogate: Surrogate, view: View) -> HypervolumeImprovement:
-    """Exact EHVI."""
+    """Expected hypervolume improvement of designs, exact."""
     grid, cells = ehvi.boxes(view.front, np.zeros(len(view.span)))
     return HypervolumeImprovement(surrogate, view, ehvi.expected_improvement, grid, cells)
 

@@ -6,14 +6,22 @@ import numpy as np
 
 from codesign.optim.protocols import Bools, Floats, Indices
 
+_PAIRS = 1 << 16
+"""Designs times boxes that are compared in one array operation."""
+
 
 def factors_of(values: Floats, bound: Floats) -> Floats:
     """How much better than the nearest evaluated design a box may be: ``n``; infinite before the first."""
     if not len(values):
         return np.full(len(bound), np.inf)
     factor = np.full(len(bound), np.inf)
-    for row in values:
-        factor = np.minimum(factor, (row / bound).max(axis=1))
+    step = max(1, _PAIRS // max(1, len(bound)))
+    for start in range(0, len(values), step):
+        part = values[start : start + step, None]
+        worst = part[..., 0] / bound[:, 0]
+        for k in range(1, bound.shape[1]):
+            np.maximum(worst, part[..., k] / bound[:, k], out=worst)
+        np.minimum(factor, worst.min(axis=0), out=factor)
     return factor
 
 

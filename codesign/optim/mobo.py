@@ -2,6 +2,23 @@
 
 One Gaussian process per metric (`gp`), an acquisition function over their predictions (`acquisition`, `botorch_models`), and a
 discrete search of it (`candidates`). A proposal is a function of the history and the seed.
+
+* Models: One Gaussian process per metric, on the logarithm where values are positive. The covariance adds an order-1
+  arc-cosine kernel (Cho and Saul 2009), a Matern-5/2 kernel, which sizes two designs share, and whether one size
+  divides another. A linear trend over the sum of all sizes' logarithms is learned.
+* Acquisition: `ehvi` (up to four objectives): exact, by boxes, compiled. `qlognehvi` (`noisy=True` or more
+  objectives): BoTorch's, at the 128 designs that EHVI ranks best. `phvi`: as in HASCO. `parego`, `scalarised`: random
+  weights.
+* Reference point: 0.3 of the range seen beyond the worst value (option `margin`), unless given.
+* Search: Up to 4,096 combinations every design is scored; else 1,000 random ones and the front's neighbours, then
+  local search. Nothing is relaxed.
+* Long searches: Beyond 128 designs each proposal models the 96 nearest to one design of the front, in a trust region
+  (MORBO, Daulton et al. 2022).
+* Feasibility: A Gaussian process of labels, and Bayesian logistic regression over logarithms of sizes, say which
+  designs fail. Bounded metrics are modelled like objectives. Designs that work with a probability below a quarter
+  wait.
+* First designs: Presets, then all sizes at a half, a quarter and three quarters of their range; then the model.
+* Batches: A pending design counts as evaluated at its predicted value (Kriging believer).
 """
 
 import warnings

@@ -8,6 +8,7 @@ import numpy as np
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.point import Point, PointValue
+from codesign.core.threads import one_thread
 from codesign.optim.certificate import Certificate
 from codesign.optim.hypervolume import hypervolume
 from codesign.optim.pareto import nondominated
@@ -39,6 +40,7 @@ class Optimizer:
         if len(broken):
             raise UserError(f"initial design {broken[0] + 1} breaks a known constraint: {dict(initial[broken[0]])}")
         self._rows: list[Indices] = []
+        self._told: set[bytes] = set()
         self._values: list[dict[str, float]] = []
         self._valid: list[bool] = []
         self._pending: dict[bytes, Indices] = {}
@@ -53,13 +55,14 @@ class Optimizer:
         """
         if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
             raise UserError(f"ask: expected a positive number of designs, got {n!r}")
-        known = {row.tobytes() for row in self._rows} | set(self._pending)
+        known = self._told | set(self._pending)
         rng = np.random.default_rng([self.problem.seed, len(self._rows) + len(self._pending)])
         chosen: list[Indices] = []
         self._take(self._initial, n, known, chosen)
         if len(chosen) < n:
             history = self.history(extra_pending=chosen)
-            proposed = self._strategy.propose(history, n - len(chosen), rng)
+            with one_thread():
+                proposed = self._strategy.propose(history, n - len(chosen), rng)
             self._take(proposed[self.problem.space.is_valid(proposed)], n, known, chosen)
         if len(chosen) < n and not getattr(self._strategy, "decides", False):
             self._take(self._unseen(n - len(chosen), known, rng), n, known, chosen)
@@ -119,13 +122,14 @@ class Optimizer:
             )
         self._pending.pop(row.tobytes(), None)
         self._rows.append(np.ascontiguousarray(row))
+        self._told.add(row.tobytes())
         self._values.append(kept)
         self._valid.append(bool(feasible))
 
     def expect(self, point: Mapping[str, PointValue]) -> None:
         """Count a design as pending that was not asked for here: somebody else evaluates it. Told ones are left alone."""
         row = np.ascontiguousarray(self.problem.space.to_indices([point])[0])
-        if not any(row.tobytes() == told.tobytes() for told in self._rows):
+        if row.tobytes() not in self._told:
             self._pending[row.tobytes()] = row
 
     def forget(self, point: Mapping[str, PointValue]) -> None:

@@ -50,7 +50,7 @@ class SearchSpace(Protocol):
         """Dicts as canonical rows: ``n x d``."""
 
     def to_points(self, indices: Indices) -> list[Point]:
-        """Rows as dicts."""
+        """The designs that rows of indices stand for, each by parameter name."""
 
     def canonical(self, indices: Indices) -> Indices:
         """Rows with index 0 where a parameter does not exist: ``n x d``."""

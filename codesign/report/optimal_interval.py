@@ -63,7 +63,7 @@ class End:
     point: Point | None
 
     def to_json(self) -> JsonObject:
-        """Plain values."""
+        """The fields as plain values that JSON can hold."""
         return {"factor": self.factor, "trial": self.trial, "point": self.point}
 
 
@@ -83,7 +83,7 @@ class Interval:
     high: End
 
     def to_json(self) -> JsonObject:
-        """Plain values."""
+        """The fields as plain values that JSON can hold."""
         return {"constant": self.constant.value, "low": self.low.to_json(), "high": self.high.to_json()}
 
 
@@ -107,7 +107,7 @@ class Stability:
     intervals: tuple[Interval, ...]
 
     def to_json(self) -> JsonObject:
-        """Plain values."""
+        """The fields as plain values that JSON can hold."""
         return {
             "trial": self.trial,
             "designs": self.designs,

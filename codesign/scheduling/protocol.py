@@ -144,7 +144,7 @@ class ScheduleResult:
     found: Any = field(default=None, compare=False, repr=False)
 
     def to_json(self) -> JsonObject:
-        """Plain values."""
+        """The fields as plain values that JSON can hold."""
         reason = {} if self.infeasible is None else self.infeasible.to_json()
         return {
             "status": "ok" if self.infeasible is None else "infeasible",

@@ -3,6 +3,12 @@
 The analytical timing of SoMa's schedules knows bandwidths; that of COSMA's knows the traffic alone. Here transfers also take the
 start-up and the latency of the timing table, tiles the array's fill and drain and the host's commands. Tiles that a mapper priced take
 their own simulated cycles.
+
+* Q1: Instructions stand in queues and start when their engine is free and all they wait for is done.
+* Q2: A transfer takes its bytes over the bandwidth and DRAM's start-up; its data are usable `latency_cycles` later.
+* Q3: A tile takes its cycles, `fill_drain_cycles` and `issue_cycles`. Where a mapper priced it, its cycles are
+  simulated.
+* Q4: With spills a load waits until the addresses it fills are free. An operator uses all MAC units.
 """
 
 import math

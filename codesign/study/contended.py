@@ -46,7 +46,7 @@ class ContendedNetwork:
     complete: bool
 
     def to_json(self) -> JsonObject:
-        """As `CONTENTION_FILE` holds it."""
+        """The record as `CONTENTION_FILE` holds it."""
         return {
             "network": self.name,
             "weight": self.weight,
@@ -85,7 +85,7 @@ class ContendedDesign:
         return sum(n.weight * n.simulated for n in self.networks)
 
     def to_json(self) -> JsonObject:
-        """As `CONTENTION_FILE` holds it."""
+        """The record as `CONTENTION_FILE` holds it."""
         return {
             "trial": self.trial,
             "on_front": self.on_front,

@@ -52,7 +52,7 @@ class Compromise:
     metrics: dict[str, float]
 
     def to_json(self) -> JsonObject:
-        """Plain values."""
+        """The fields as plain values that JSON can hold."""
         return {"trial": self.trial, "point": self.point, "metrics": self.metrics}
 
     @classmethod

@@ -160,7 +160,7 @@ class StudySpec:
     Args:
         workload: The networks.
         place: Folder and database.
-        space: Hardware space by name, or your own: a file (mine.yaml) or module:attribute.
+        space: Hardware space by name, or your own: a file (mine.yaml) or module:attribute; @TECHNOLOGY behind it: scratchpad@cmos-7nm.
         choices: Precision, zeros and support for zeros, beside the parameters of the space.
         search: Optimiser, trials, objectives, constraints, seed.
         judge: How a design is judged.

@@ -1,7 +1,7 @@
 """An accelerator that performs one intrinsic per call, and the mapping that a schedule becomes on it.
 
 DRAM, a DMA engine that moves bursts, one scratchpad, an array of PEs with a multiplier and a local memory each. A host issues
-transfers and calls. Formulas Q1-Q9 of docs/explanation/hasco.md.
+transfers and calls. Formulas Q1-Q9 of `codesign.tensorization.program_cost`.
 """
 
 import math

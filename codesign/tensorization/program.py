@@ -6,6 +6,16 @@ a transfer is moved out of every loop that does not change what it brings.
 
 When a window slides (``x + r``), the part that the next tile shares with the last one stays on chip (a `Move`), and only
 the rest crosses the DRAM port, as far as the reuse rule says; the rules are those of the cost model (R1-R4).
+
+* P1: Every tensor has one buffer, row-major, at a fixed address, in banks of its own where they suffice (else
+  `shared_banks` is set). No element straddles two banks.
+* P2: A transfer stands outside every loop that does not change what it brings; a tensor's `depth` moves it further
+  out.
+* P3: When a window slides, the shared part is moved inside the buffer: whatever is shared (`--reuse resident`), or
+  only while the window slides the same way (`--reuse walk`).
+* P4: An output part is zeroed on its first visit, loaded on later ones, stored at the end of each. Partial sums have
+  their own width on chip.
+* P5: Transfers are clipped to the tensor and calls to the bounds; iterations wholly beyond make no call.
 """
 
 from collections.abc import Iterator
@@ -148,12 +158,12 @@ class Begin:
 
 @dataclass(frozen=True)
 class Finish:
-    """Store the output's buffer."""
+    """An instruction that stores the buffer of the output."""
 
 
 @dataclass(frozen=True)
 class Issue:
-    """Call the intrinsic."""
+    """An instruction that calls the intrinsic once."""
 
 
 TreeNode = ForLoop | Fetch | Begin | Finish | Issue

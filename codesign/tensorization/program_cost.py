@@ -1,6 +1,27 @@
-"""What a program of intrinsic calls costs, in readable form: formulas Q1-Q9 of docs/explanation/hasco.md.
+"""What a program of intrinsic calls costs, in readable form.
 
 Searches use the compiled form in `codesign.tensorization.scoring`; tests hold the two equal.
+
+Rules C, R, T, L are those of docs/reference/cost-model.md, D2 of docs/reference/technology.md, H6 of
+docs/reference/hardware-space.md.
+
+* Q1, Padded work: Calls = product over dimensions of ceil(bound / extent in a call); executed multiply-accumulates =
+  calls x those of the intrinsic. Iterations wholly beyond a bound make no call.
+* Q2, Calls: `calls x (iterations that follow each other in a call + call overhead) + sub-workloads x latency of the
+  array`. The overhead is 2 cycles. The latency is rows + columns - 2 where PEs hand data on, log2(PEs) under a bus.
+* Q3, On-chip memories: The cost model scores the padded nest under `resident`; cycles that scratchpad and local
+  bandwidth need bound the array's time, scaled by the share of calls made. The stationary operand is kept under as
+  few inner loops as fit. Where two loops slide along one of its axes, the nest counts overlaps that a call's blocks
+  have not.
+* Q4, Words moved: Those of the padded nest, scaled on every axis by true over padded extent.
+* Q5, Short bursts: A run of b contiguous bytes takes `ceil(b / bus) + ceil(b / burst) x 14` cycles (H6). Its energy
+  per bit is D2 at min(b, burst) bytes.
+* Q6, Capacity: The parts of all tensors fit the scratchpad: once, or twice when host loops exist.
+* Q7, Host: One cycle a call, 8 a DMA descriptor, 2 an iteration of a host loop and 4 more for every further loop fused
+  into it.
+* Q8, Latency: With totals A, D, H of array, DMA and host and n iterations of the pipelined loop: `max + (A + D + H -
+  max) / n`.
+* Q9, Energy: Executed multiply-accumulates, on-chip accesses of the calls made, DRAM and DMA by Q5. No leakage.
 """
 
 import math
@@ -120,7 +141,7 @@ class ProgramCost:
         return sum(t.moved_bytes for t in self.transfers)
 
     def to_json(self) -> JsonObject:
-        """Plain values."""
+        """The fields as plain values that JSON can hold."""
         return {
             "status": "ok",
             "latency_cycles": self.latency_cycles,

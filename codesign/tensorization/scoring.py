@@ -1,4 +1,4 @@
-"""Scoring programs of intrinsic calls in compiled code: formulas Q1-Q9 of docs/explanation/hasco.md on integer arrays.
+"""Scoring programs of intrinsic calls in compiled code: formulas Q1-Q9 of `codesign.tensorization.program_cost` on integer arrays.
 
 `codesign.tensorization.program_cost` is the readable form; tests hold the two equal. What the loops do on chip is scored by the one cost kernel.
 """

@@ -121,7 +121,7 @@ class Buffer:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes it takes."""
+        """Bytes that the buffer takes in the scratchpad."""
         return math.prod(self.shape) * self.element_bytes
 
     @property

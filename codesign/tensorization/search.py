@@ -165,7 +165,7 @@ def candidate_value(latency_cycles: float, lowest_cycles: float) -> float:
 
 @dataclass(frozen=True)
 class RandomPrograms:
-    """Draws candidates."""
+    """A search that draws candidates at random and keeps the best."""
 
     name: ClassVar[str] = "random"
 

@@ -78,7 +78,7 @@ class ScaleRecord(TypedDict):
 
 
 class CallRecord(TypedDict):
-    """An intrinsic call."""
+    """One call of the intrinsic as the list of instructions holds it."""
 
     op: Literal["call"]
     operands: list[OperandRecord]

@@ -105,13 +105,13 @@ def run_loads(plan: Plan, state: State, events: FloatArray) -> None:
     while progress:
         progress = False
         for k in range(plan.kind.shape[0]):
-            if _may_load(plan, state, k):
-                _load(plan, state, events, k)
+            if may_load(plan, state, k):
+                load_next(plan, state, events, k)
                 progress = True
 
 
 @njit_inline
-def _may_load(plan: Plan, state: State, k: int) -> bool:
+def may_load(plan: Plan, state: State, k: int) -> bool:
     """Whether LOAD k has a slot, its source's tile is issued, and no load before it on its resource is left (E4, E5, E9)."""
     counter = state.counter
     if plan.kind[k] != LOAD or counter[k, OVER] == 1:
@@ -136,7 +136,7 @@ def _may_load(plan: Plan, state: State, k: int) -> bool:
 
 
 @njit_inline
-def _load(plan: Plan, state: State, events: FloatArray, k: int) -> None:
+def load_next(plan: Plan, state: State, events: FloatArray, k: int) -> None:
     """One load: its operation, then its look-ahead."""
     q, j, ring = state.counter[k, ISSUED], plan.source[k], state.finish.shape[0]
     phase, way, listed = state.where[k, plan.phase_loop], state.counter[k, ENTERED], plan.explicit[k]

@@ -21,7 +21,7 @@ from codesign.timing.derive import ARRAY, ISSUER, RETAIN, derive
 from codesign.timing.dram.plan_bursts import MemoryTraffic, with_memory
 from codesign.timing.engine import CUT_SHORT, run
 from codesign.timing.event_plan import NOTHING, STORE, Plan
-from codesign.timing.least_cycles import least_cycles
+from codesign.timing.least_cycles import cycles_with_waits
 from codesign.timing.noc.plan_packets import MeshUse, mesh_resource_names, with_mesh
 from codesign.timing.table import Overlap, Timing, encode_timing, timing_for, whole_cycles
 from codesign.workloads.computation import Computation
@@ -52,7 +52,7 @@ class ResourceUse:
     idle_cycles: float
 
     def to_json(self) -> JsonObject:
-        """As commands print it."""
+        """The values that commands print as JSON."""
         return {"busy_cycles": self.busy_cycles, "stalled_on": dict(self.stalled), "idle_cycles": self.idle_cycles}
 
 
@@ -89,7 +89,7 @@ class LineUse:
         return self.lines - self.least_lines
 
     def to_json(self) -> JsonObject:
-        """Plain values."""
+        """The fields as plain values that JSON can hold."""
         return {**asdict(self), "conflicts": self.conflicts}
 
 
@@ -272,7 +272,7 @@ def run_plan(
     if timing.overlap is Overlap.PERFECT:
         cycles, stalled = float(held.max()), np.zeros_like(stalled)
     elif timing.overlap is Overlap.WAITS and status != CUT_SHORT:
-        cycles, stalled = max(float(held.max()), least_cycles(plan)), np.zeros_like(stalled)
+        cycles, stalled = max(float(held.max()), cycles_with_waits(plan)[0]), np.zeros_like(stalled)
     elif timing.batch_outputs is not None and status != CUT_SHORT:
         cycles = max(cycles, batch_bound(plan, timing.batch_outputs))
     total = whole_cycles(cycles + timing.run_cycles)

@@ -161,7 +161,7 @@ def _same_counters(plan: Plan, state: State, kept: Kept, loop: int, k: int, peri
 
 
 @njit_inline
-def _newest(plan: Plan, counter: IntArray, k: int) -> int:
+def newest_tile(plan: Plan, counter: IntArray, k: int) -> int:
     """The newest tile of a process that has times."""
     return counter[k, ISSUED] - 1 if plan.kind[k] == LOAD else counter[k, IN_FORCE]  # type: ignore[no-any-return]
 
@@ -172,7 +172,7 @@ def _same_times(plan: Plan, state: State, kept: Kept, loop: int, k: int, delta: 
     ring = state.finish.shape[0]
     if not _alike(state.last[k], kept.last[loop, k], delta, low):
         return False
-    now, was = _newest(plan, state.counter, k), _newest(plan, kept.counter[loop], k)
+    now, was = newest_tile(plan, state.counter, k), newest_tile(plan, kept.counter[loop], k)
     for _ in range(min(ring, plan.depth[k] + 1)):
         if now < 0 or was < 0:
             break
@@ -221,8 +221,8 @@ def _turn_tiles(
     plan: Plan, state: State, kept: Kept, old: FloatArray, loop: int, k: int, left: int, shift: float
 ) -> None:
     """Places of the ring turn with their counters; `old` are the times before."""
-    ring, newest = state.finish.shape[0], _newest(plan, state.counter, k)
-    moved = newest - _newest(plan, kept.counter[loop], k)
+    ring, newest = state.finish.shape[0], newest_tile(plan, state.counter, k)
+    moved = newest - newest_tile(plan, kept.counter[loop], k)
     for age in range(min(ring, newest + 1)):
         now = newest - age
         for part in range(3):

@@ -25,7 +25,7 @@ class Overlap(Enum):
 
     EVENTS: operations wait for data, buffers and ports.
     PERFECT: nothing waits; the busiest resource alone says how long a run takes. This is the analytical model.
-    WAITS: cycles are those of rule E12: waits in closed form, nothing is simulated.
+    WAITS: cycles are those of rules E12 and E13: waits in closed form, and shortened runs.
     GENERATED: what generated hardware overlaps (`codesign.hardware.timed`); the event engine refuses it.
     """
 

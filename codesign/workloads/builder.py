@@ -94,7 +94,7 @@ class NetworkBuilder:
         return stem if count == 0 else f"{stem}_{count}"
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """Shape of a tensor."""
+        """The shape of a tensor declared before."""
         return self.tensors[name].shape
 
     def tensor(
@@ -296,7 +296,7 @@ class NetworkBuilder:
         return self._elementwise_function(OperatorKind.ACTIVATION, x, function, (), name or function)
 
     def relu(self, x: str) -> str:
-        """max(x, 0)."""
+        """An element-wise operator: the larger of x and 0."""
         return self.activation(x, "relu")
 
     def batch_norm(self, x: str, *, name: str = "bn") -> str:

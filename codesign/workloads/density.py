@@ -2,7 +2,18 @@
 
 A model answers three questions about a *tile*, a box of the tensor whose place is not known: how full it is on average, how
 likely it is to be empty, and how its non-zeros are distributed. Sparseloop (Wu et al., MICRO 2022) asks the same of its density
-models. The laws are written down in docs/reference/sparsity.md.
+models.
+
+* D1: `uniform`: `ceil(density x words)` non-zeros, every placement equally likely. Those of a tile of n words are
+  hypergeometric; the tile is empty with the chance `C(N - r, n) / C(N, n)`.
+* D2: `proportional` (Sparseloop's *fixed-structured*): every tile has its share, rounded so that the mean holds;
+  empty only below one element.
+* D3: `structured` n:m: every m consecutive elements of one axis hold exactly n. A tile that covers a whole block is
+  never empty; parts of blocks are independent draws.
+* D4: `banded`: a non-zero stands at most `width` from the diagonal. All aligned tiles are counted.
+* D5: `sliced`: the non-zeros of every slice of one axis (e.g. every channel) are known, their places are not. Slices
+  are independent.
+* D6: `actual`: the mask itself. All aligned tiles are counted.
 """
 
 import math
@@ -138,7 +149,7 @@ class Uniform(Density):
         return math.exp(_log_choose(total - nonzeros, words) - _log_choose(total, words))
 
     def occupancy(self, tile: Extents, whole: Extents) -> Occupancy:
-        """The hypergeometric distribution."""
+        """How many non-zeros a tile holds: the hypergeometric distribution."""
         total, nonzeros, words = self._counts(tile, whole)
         least, most = max(0, words - (total - nonzeros)), min(words, nonzeros)
         return _hypergeometric(total, nonzeros, words, least, most)

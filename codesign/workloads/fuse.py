@@ -61,7 +61,7 @@ class _Fuser:
         self.readers = {name: len(ops) + (name in outside) for name, ops in network.consumers.items()}
 
     def result(self) -> Network:
-        """Run the pass."""
+        """The network after the pass."""
         for original in self.network.operators:
             operator = self._rename(original)
             if operator.kind is OperatorKind.RESHAPE or self._is_strided_read(original):

@@ -21,6 +21,7 @@ from codesign.workloads.density import check_density
 from codesign.workloads.onnx.observed import ObservedTensor
 
 KINDS = ("weight", "input", "output")
+_ROUNDED = 1e-9
 
 
 @dataclass(frozen=True)
@@ -91,8 +92,7 @@ def read_zeros(path: Path) -> tuple[RecordedOperand, ...]:
         except UserError as error:
             raise error.within(entry.where) from None
         mask = entry.text("mask", None)
-        for extra in ("least", "most"):
-            entry.raw(extra, None)
+        _check_spread(entry, float(density))
         found.append(
             RecordedOperand(
                 entry.text("operator"),
@@ -105,3 +105,21 @@ def read_zeros(path: Path) -> tuple[RecordedOperand, ...]:
         entry.finish()
     fields.finish()
     return tuple(found)
+
+
+def _check_spread(entry: Fields, density: float) -> None:
+    """The shares of single samples, where they are given: the density lies between them.
+
+    Raises:
+        UserError: It does not, or one is no density.
+    """
+    least, most = entry.raw("least", density), entry.raw("most", density)
+    try:
+        check_density(least)
+        check_density(most)
+    except UserError as error:
+        raise error.within(entry.where) from None
+    if not least <= density + _ROUNDED or not density <= most + _ROUNDED:
+        raise UserError(
+            f"`density` {density:g} must lie between `least` {least:g} and `most` {most:g}", where=entry.where
+        )

@@ -14,6 +14,7 @@ from codesign.mappers.exact import keep_set_search as bypass
 from codesign.mapping.constraints import MappingProblem
 from experiments.attacks.even_mappings import enumerate_all, least_energy_within
 from experiments.attacks.problems import PLAIN, WINDOWS, random_problem
+from tests.seeds import seeds
 
 OBJECTIVES = (Objective.ENERGY, Objective.LATENCY, Objective.EDP)
 
@@ -56,37 +57,37 @@ def check_drawn(rng: np.random.Generator, reuse: Reuse, forms: tuple[str, ...] =
     pytest.fail(f"none of {ATTEMPTS} problems has few enough mappings to enumerate")
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", seeds(25))
 def test_without_windows(seed: int) -> None:
     check_drawn(np.random.default_rng(seed), Reuse.TIMELOOP, PLAIN)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40))
 def test_sliding_windows(seed: int) -> None:
     check_drawn(np.random.default_rng(1000 + seed), Reuse.TIMELOOP, WINDOWS)
 
 
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", seeds(15))
 def test_sliding_windows_walked_truly(seed: int) -> None:
     check_drawn(np.random.default_rng(2000 + seed), Reuse.WALK, WINDOWS)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(10))
 def test_resident_reuse(seed: int) -> None:
     check_drawn(np.random.default_rng(3000 + seed), Reuse.RESIDENT, WINDOWS, size=20)
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", seeds(25))
 def test_constraints(seed: int) -> None:
     check_drawn(np.random.default_rng(4000 + seed), Reuse.TIMELOOP, constrained=True)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(12))
 def test_free_bypass(seed: int) -> None:
     check_drawn(np.random.default_rng(5000 + seed), Reuse.TIMELOOP, free_bypass=True, size=16)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(12))
 def test_dimensions_that_count_as_one(seed: int) -> None:
     rng = np.random.default_rng(9000 + seed)
     check_drawn(rng, Reuse.TIMELOOP, ("pointwise", "mttkrp", "batched"), constrained=seed % 4 == 3)
@@ -100,7 +101,7 @@ def always_jointly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("always_jointly")
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", seeds(24))
 def test_all_keep_sets_at_once(seed: int) -> None:
     rng = np.random.default_rng(11_000 + seed)
     forms = (PLAIN, WINDOWS, (*WINDOWS, "pointwise"))[seed % 3]
@@ -109,7 +110,7 @@ def test_all_keep_sets_at_once(seed: int) -> None:
 
 
 @pytest.mark.usefixtures("always_jointly")
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", seeds(24))
 def test_all_keep_sets_behind_windows_and_limited_ports(seed: int) -> None:
     """Every level's ports are limited, so that energy-delay product weighs energy against the cycles of each."""
     rng = np.random.default_rng(15_000 + seed)
@@ -118,19 +119,19 @@ def test_all_keep_sets_behind_windows_and_limited_ports(seed: int) -> None:
 
 
 @pytest.mark.usefixtures("always_jointly")
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(8))
 def test_all_keep_sets_of_five_levels_at_once(seed: int) -> None:
     rng = np.random.default_rng(12_000 + seed)
     check_drawn(rng, Reuse.TIMELOOP, WINDOWS if seed % 2 else PLAIN, free_bypass=True, size=8, levels=5)
 
 
 @pytest.mark.usefixtures("always_jointly")
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", seeds(16))
 def test_one_keep_set_by_single_profiles(seed: int) -> None:
     check_drawn(np.random.default_rng(13_000 + seed), Reuse.TIMELOOP, WINDOWS)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_one_dimension_on_two_axes(seed: int) -> None:
     check_drawn(np.random.default_rng(6000 + seed), Reuse.TIMELOOP, ("diagonal",), size=12)
 

@@ -38,7 +38,7 @@ def compare(seed: int, most: int) -> bool:
 
 
 def test_the_sweep_finds_the_least_energy_of_all_orders_and_cuts() -> None:
-    assert sum(compare(seed, most=2_000) for seed in range(60)) >= 15
+    assert sum(compare(seed, most=2_000) for seed in range(30)) >= 8
 
 
 def test_where_nothing_costs_energy_any_order_is_proven() -> None:

@@ -1,4 +1,4 @@
-"""The bound over all fusions against every encoding's fusion attributes of small graphs (B1-B4, docs/explanation/soma.md)."""
+"""The bound over all fusions against every encoding's fusion attributes of small graphs (B1-B4 of `codesign.scheduling.soma.search.fusion_bound`)."""
 
 import itertools
 import random

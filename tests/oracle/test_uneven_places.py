@@ -19,6 +19,7 @@ from codesign.mapping.nest import Nest
 from codesign.workloads.computation import Computation
 from experiments.attacks.problems import PLAIN, random_problem
 from experiments.attacks.uneven_places import enumerate_uneven
+from tests.seeds import seeds
 
 OBJECTIVES = (Objective.ENERGY, Objective.LATENCY, Objective.EDP)
 
@@ -69,12 +70,12 @@ def drawn(seed: int, forms: tuple[str, ...], *, free: bool = False, most: int = 
     pytest.fail(f"none of {ATTEMPTS} problems has few enough mappings to enumerate")
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40))
 def test_fixed_keep_sets(seed: int) -> None:
     drawn(seed, PLAIN)
 
 
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", seeds(15))
 def test_free_keep_sets(seed: int) -> None:
     drawn(100 + seed, PLAIN, free=True)
 
@@ -82,7 +83,7 @@ def test_free_keep_sets(seed: int) -> None:
 WINDOWS = ("conv1d", "conv1d_strided", "conv1d_dilated", "depthwise")
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(30))
 def test_sliding_windows(seed: int) -> None:
     drawn(300 + seed, WINDOWS, free=seed % 4 == 0)
 
@@ -103,7 +104,7 @@ def _sequences(left: dict[str, int]) -> Iterator[tuple[tuple[str, int], ...]]:
                     yield ((d, f), *rest)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_no_sequence_of_loops_moves_fewer_words_than_b1(seed: int) -> None:
     """P13: one axis, a node under every list of loops, counted by the kernel."""
     rng = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""Waits in closed form (rule E12) are never above the simulated cycles, nor below the analytical ones."""
+"""Waits in closed form (rule E12) and shortened runs (E13) are never above the simulated cycles, nor below the analytical ones."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ from codesign.mapping.space import build_nest, copy_state, factor_table, outermo
 from codesign.timing.derive import derive
 from codesign.timing.engine import run
 from codesign.timing.event_plan import Plan
-from codesign.timing.least_cycles import latency_with_waits, least_cycles
+from codesign.timing.least_cycles import cycles_with_waits, latency_with_waits, least_cycles
 from codesign.timing.simulate import Run, simulate
 from codesign.timing.table import Overlap, Timing, encode_timing, load_timing, timing_for
 from codesign.workloads.load import load_network
@@ -38,7 +38,8 @@ NO_EVENTS = np.zeros((0, 4))
 def check(plan: Plan) -> tuple[float, float]:
     """The bound and the simulated cycles of a plan."""
     status, cycles, *_ = run(plan, True, 20_000, NO_EVENTS)
-    least = least_cycles(plan)
+    least, _ = cycles_with_waits(plan)
+    assert least >= least_cycles(plan)
     if status == 0:
         assert least <= cycles * (1 + 1e-9)
     return least, cycles
@@ -86,7 +87,7 @@ def test_walks_of_mappings_on_presets(name: str, reuse: Reuse) -> None:
                 least, simulated = check(plan)
                 shares.append(max(least, cycles) / simulated)
     assert len(shares) > 100
-    assert np.median(shares) > 0.9
+    assert np.median(shares) > 0.99
 
 
 @settings(max_examples=60)

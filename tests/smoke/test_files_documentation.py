@@ -1,4 +1,4 @@
-"""The files printed in docs/reference/files.md are real: they load, evaluate, and agree with each other."""
+"""The files printed in docs/reference/files.md, or linked by it, are real: they load, evaluate, and agree with each other."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,11 @@ import pytest
 from tests.command_line import run
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "files.md"
-BLOCKS = dict(re.findall(r"^```(?:yaml|text) (\S+)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL))
+LINKED = {
+    name: (PAGE.parent / "data" / name).read_text()
+    for name in re.findall(r"\(data/((?:timeloop|maestro)/[\w.]+)\)", PAGE.read_text())
+}
+BLOCKS = LINKED | dict(re.findall(r"^```(?:yaml|text) (\S+)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL))
 
 
 @pytest.fixture

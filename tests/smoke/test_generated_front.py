@@ -9,7 +9,7 @@ import pytest
 from codesign.evaluation.specification import JudgeSpec, WorkloadSpec
 from codesign.study.run import run_study
 from codesign.study.specification import PlaceSpec, SearchSpec, StudySpec
-from experiments import generated_front
+from experiments import generated_front, layers_generated
 from tests.oracle.test_generated_fronts import DIGITS
 
 DIMS = {"n": 1}
@@ -36,3 +36,10 @@ def test_designs_are_judged_under_both_models(
     assert found["designs"] == 2 and found["ratio_worst"] >= found["ratio_median"]
     assert found["layer_ratio_median"] >= 1.0
     assert len(out.read_text("utf-8").splitlines()) == 3
+    arguments = ["layers_generated", "--study", str(tmp_path / "study"), "--candidates", "2", "--out", str(out)]
+    monkeypatch.setattr(sys, "argv", arguments)
+    layers_generated.main()
+    designs = json.loads(capsys.readouterr().out.splitlines()[-1])["designs"]
+    lines = out.read_text("utf-8").splitlines()[1:]
+    assert designs and sum(d["layers"] for d in designs) == len(lines)
+    assert all(float(line.rsplit(",", 1)[1]) >= 1.0 for line in lines)

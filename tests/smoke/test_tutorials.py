@@ -8,8 +8,14 @@ from nbclient import NotebookClient
 
 FOLDER = Path(__file__).parents[2] / "docs" / "tutorials"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
-PREFACE = "import plotly.io; plotly.io.renderers.default = 'json'"
-"""Run first: figures are built in full but not drawn, which would need a browser."""
+PREFACE = """
+import plotly.io
+import codesign.study.specification as specification
+
+plotly.io.renderers.default = "json"
+specification.DEFAULT_CERTIFY_S = 1.0
+"""
+"""Run first: figures are built in full but not drawn, which would need a browser; proofs end after a second."""
 
 
 def test_the_index_names_every_tutorial() -> None:

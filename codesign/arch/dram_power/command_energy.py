@@ -1,7 +1,24 @@
-"""Energy of DRAM commands and states from the currents of a data sheet (docs/reference/dram-energy.md, P1 to P6).
+"""Energy of DRAM commands and states from the currents of a data sheet.
 
 The bank-wise model of K. Chandrasekar et al. ("Towards variation-aware system-level power estimation of DRAMs", DAC 2013) and of
 DRAMPower 5 (L. Steiner, M. Jung et al.): a current that several open banks share, and one that each of them draws.
+
+`V` is a supply, `B` the banks, `I0`, `I2N`, `I3N`, `I4R`, `I4W`, `I5` its currents, `Ib` the current while a bank
+closes (`I0` unless stated). All supplies are added up.
+
+* P1: Standby with `n` open banks is `Is + n (I1 - Is)`. DDR4 and DDR5 state `I3N` with all banks open: `Is = I2N +
+  rho (I3N - I2N)`, `I1 = (I3N + (B - 1) Is) / B`. LPDDR and HBM2 state it with one: `I1 = I3N`, `Is = (B rho I1 + (1
+  - rho) I2N) / (B rho + 1 - rho)`.
+* P2: Opening a row: `V (Ith - I1) tRAS`, with `Ith = (I0 (tRP + tRAS) - Ib tRP) / tRAS`.
+* P3: Closing it: `V (Ib - I2N) tRP`.
+* P4: A burst: `V (I4 - Ix) (beats / rate) tCK`. `Ix` is the standby with all banks open (DDR, HBM2), one (LPDDR4,
+  LPDDR5 without groups), or two (LPDDR5 in groups, LPDDR6). LPDDR5 and LPDDR6 count in cycles of WCK. Cycles are
+  whole, except in a read of DDR4 and DDR5.
+* P5: A cycle: `V Is` with any bank open, and `V (I1 - Is)` for each open bank; `V I2N` with all banks closed; `V
+  I3P`, `V I2P`, `V I6` in power-down and self-refresh.
+* P6: Refresh of all banks: `V (I5 - IB) tRFC`, of one: `V (I5pb - I1) tRFCpb`, of two: `V (I5pb - I2) tRFCpb`, of one
+  in each of G groups: `V (I5c - IG) tRFCsb`. `IB`, `I2`, `IG` are standbys by P1. LPDDR states `I5pb` as a mean over
+  an eighth of the refresh interval, which is undone first.
 """
 
 from dataclasses import dataclass, fields
@@ -193,7 +210,7 @@ class TraceEnergy:
 
     @property
     def total(self) -> float:
-        """Everything."""
+        """Energy of commands, standby and refresh together."""
         return self.core + self.power_down_active + self.power_down_closed + self.self_refresh + self.deep_sleep
 
 

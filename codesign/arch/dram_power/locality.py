@@ -51,7 +51,7 @@ class BitEnergy:
 
     @property
     def total(self) -> float:
-        """All of them."""
+        """Energy of a bit, all parts together."""
         return self.column + self.row + self.standby + self.refresh + self.drivers
 
 

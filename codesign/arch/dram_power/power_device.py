@@ -7,7 +7,7 @@ from codesign.core.errors import UserError
 
 
 class Standard(Enum):
-    """A family of JEDEC standards; it decides what the currents mean (docs/reference/dram-energy.md, P1 to P6)."""
+    """A family of JEDEC standards; it decides what the currents mean (P1 to P6 of `codesign.arch.dram_power.command_energy`)."""
 
     DDR4 = "DDR4"
     DDR5 = "DDR5"
@@ -158,7 +158,7 @@ class PowerDevice:
 
     @property
     def where(self) -> str:
-        """For messages."""
+        """The device's name as messages give it."""
         return f"DRAM device {self.name!r}"
 
     @property

@@ -53,12 +53,12 @@ class Builder:
         self.natural: set[str] = set()
 
     def fresh(self) -> str:
-        """A new name."""
+        """A register name that is not in use yet."""
         self._count += 1
         return f"%v{self._count}"
 
     def label(self) -> str:
-        """A new label."""
+        """A block label that is not in use yet."""
         self._count += 1
         return f"b{self._count}"
 

@@ -28,7 +28,7 @@ from codesign.core.compiler.values import Block, Elementwise, Group, Known, Memo
 
 
 def call(t: Context, node: ast.Call) -> Value:
-    """Translate a call."""
+    """Translate a call of a function, a method or another kernel."""
     if isinstance(node.func, ast.Attribute):
         base = t.value(node.func.value)
         if not isinstance(base, Known):

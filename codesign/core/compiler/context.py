@@ -55,7 +55,7 @@ class Context(Protocol):
     takes_memory: bool
 
     def value(self, node: ast.expr) -> Value:
-        """Translate an expression."""
+        """Translate an expression into a typed value."""
 
     def number(self, node: ast.expr) -> Number:
         """Translate an expression that gives a number."""

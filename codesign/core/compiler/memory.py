@@ -220,7 +220,7 @@ def coerce(b: Builder, value: Stored, kind: Type) -> Stored:
 
 
 def strides_of(b: Builder, block: Block) -> tuple[str, ...]:
-    """Strides in bytes."""
+    """Strides in bytes of every axis of an array."""
     if block.strides:
         return block.strides
     strides = [str(ITEMS[block.type.item].bytes)]

@@ -367,7 +367,7 @@ class Translator:
     # ---- expressions
 
     def value(self, node: ast.expr) -> Value:
-        """Translate an expression."""
+        """Translate an expression into a typed value."""
         handler = _EXPRESSIONS.get(type(node))
         if handler is None:
             raise CompileError(f"kernels have no {type(node).__name__}", where=self.source.line(node))

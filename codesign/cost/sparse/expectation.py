@@ -64,7 +64,7 @@ class Accesses:
         return Accesses(self.actual - lost, self.gated, self.skipped + lost)
 
     def times(self, factor: float) -> "Accesses":
-        """All of them scaled."""
+        """The actual, gated and skipped accesses, each times a factor."""
         return Accesses(self.actual * factor, self.gated * factor, self.skipped * factor)
 
 
@@ -86,7 +86,7 @@ class RankAccesses:
     payload: Accesses
 
     def actual_bits(self, width: int, word: int | None) -> float:
-        """Bits that move."""
+        """Bits of metadata that move after gating and skipping."""
         return replace(self.units, metadata=self.metadata.actual, payload=self.payload.actual).bits(width, word)
 
     def bits(self, width: int, word: int | None) -> float:
@@ -181,7 +181,7 @@ class SparseCounts:
 
     @property
     def latency_cycles(self) -> int:
-        """The slowest."""
+        """Cycles of the slowest of the array and all ports."""
         return max(self.compute_cycles, *self.level_cycles)
 
 

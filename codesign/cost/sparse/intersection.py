@@ -1,4 +1,14 @@
-"""What zeros of one tensor save on another: leader-follower intersection (laws A1-A7)."""
+"""What zeros of one tensor save on another: leader-follower intersection (laws A1-A7).
+
+* A5, Spatial skipping: the children below a level that would hold only zeros of a leader get other work. The leader
+  needs a format there. A mapping may then use more children than there are, by the expected share that is empty.
+* A6, Position skipping: the non-zeros of a tile are packed into as few steps of the array as they need, `ceil(non-
+  `ceil(non-zeros / lanes)`. Lanes are the product of the spatial loops over the tensor. Every other tensor of that level is
+  read once per step. The array is busy by the mean of `non-zeros / (lanes x steps)`.
+* A7: Two tensors that both know where their non-zeros are (D4-D6) meet more or less often than by chance: by the mean
+  of the product of their profiles along shared dimensions, or as counted on two masks. It applies where a leader's
+  tile is one element, and to the MACs.
+"""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,16 @@
-"""What a format writes beside the values: entries per rank of a tile (laws F1-F6)."""
+"""What a format writes beside the values: entries per rank of a tile (laws F1-F6).
+
+* F1: Ranks take the loops between a level and its child that index the tensor, one each; a rank that names dimensions
+  takes all neighbouring loops over those. The child's ranks are the parent's innermost ones. Ranks are handed out
+  from the inner or the outer end; one left over costs nothing. A *flat* format has one rank.
+* F6: The innermost rank's payload is the values, no metadata. A compressed tile keeps its non-zeros only. Metadata
+  move once for every round the tile is read, filled or updated (dense accesses over dense words), rounded up to whole
+  entries.
+* F7: An entry takes the least width of at least its own that divides a word of the metadata store: 3 bits take 4 of
+  64.
+* F8: All counts of an instance that stores a tensor in a format are per tile that holds something; with an empty tile
+  it is idle.
+"""
 
 import math
 from collections.abc import Sequence

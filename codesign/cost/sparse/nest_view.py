@@ -75,7 +75,7 @@ class NestView:
         return region(place.tensor, self.inner(place))
 
     def whole(self, tensor: Tensor) -> Extents:
-        """Extents of the tensor."""
+        """Extents of a whole tensor along its axes."""
         return tuple(axis.extent(self.computation.sizes) for axis in tensor.axes)
 
     def virtual_instances(self, level: int) -> int:

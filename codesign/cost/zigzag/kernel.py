@@ -64,7 +64,7 @@ def make_order(layer: Layer, n_loops: int) -> Order:
 
 
 def make_allocation(layer: Layer) -> Allocation:
-    """Room for an allocation."""
+    """Room for what every tensor keeps at every level."""
     return Allocation(np.zeros(layer.memory.shape, np.int64), np.ones(layer.memory.shape))
 
 

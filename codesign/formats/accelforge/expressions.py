@@ -98,7 +98,7 @@ class Action:
 
     @property
     def n_calls(self) -> Worst:
-        """How often it happens."""
+        """How often the action happens, as a value of expressions."""
         return Worst(({self.name: 1.0},))
 
 

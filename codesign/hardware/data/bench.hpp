@@ -132,7 +132,7 @@ class Bench {
     for (int port = 0; port < 3; port++)
       if (top.ev_feed >> port & 1) feeds[(port * 2 + top.ev_fill) * (WINDOWS) + top.ev_window]++;
     if (top.ev_go && !top.ev_drain) {
-      const uint64_t active = uint64_t(top.ev_rows) * top.ev_cols + top.ev_last;
+      const uint64_t active = uint64_t(top.ev_rows) * top.ev_cols + top.ev_last - top.ev_resting;
       multiplied += active; if (top.ev_first) begun += active;
     }
     if (top.ev_write) { const int n = __builtin_popcountll(top.ev_write); written += n; if (top.ev_read) summed += n; }

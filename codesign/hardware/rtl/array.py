@@ -102,6 +102,7 @@ class ProcessingElement(Elaboratable):
         self.select = {t: Signal(p.offset_bits, name=f"select_{t}", reset_less=True) for t in OPERANDS}
         self.listens = {t: Signal(p.window_bits, name=f"listens_{t}", reset_less=True) for t in OPERANDS}
         self.head = Signal(reset_less=True)
+        self.rests = Signal(name="rests", reset_less=True)
 
     @property
     def ports(self) -> list[Signal]:
@@ -109,7 +110,7 @@ class ProcessingElement(Elaboratable):
         return [*self.inputs.values(), *self.outputs.values()]
 
     def elaborate(self, platform: object) -> Module:
-        """The netlist."""
+        """The netlist of this part, as Amaranth elaborates it."""
         m, i = Module(), self.inputs
         if self.memory is not None:
             m.submodules.local_memory = self.memory
@@ -119,7 +120,13 @@ class ProcessingElement(Elaboratable):
         go1, drain1, first1, active1 = (
             Signal(name=n, reset_less=n != "go1") for n in ("go1", "drain1", "first1", "active1")
         )
-        m.d.sync += [go1.eq(i["go"]), drain1.eq(i["drain"]), first1.eq(i["first"]), active1.eq(i["active"])]
+        self.active = Signal(name="at_work")
+        m.d.comb += self.active.eq(i["active"] & ~self.rests if self.p.folds else i["active"])
+        with m.If(i["cfg_head"]):
+            m.d.sync += self.head.eq(i["cfg_data"][0])
+            if self.p.folds:
+                m.d.sync += self.rests.eq(i["cfg_data"][1])
+        m.d.sync += [go1.eq(i["go"]), drain1.eq(i["drain"]), first1.eq(i["first"]), active1.eq(self.active)]
         a, b = (self._operand(m, k, t) for k, t in enumerate(OPERANDS))
         product = Signal(signed(16), reset_less=True)
         counts = Signal(name="counting")
@@ -194,13 +201,11 @@ class ProcessingElement(Elaboratable):
             beside = self.p.fills_beside
             address, port = i["lf" if beside else "l" + t.lower()], int(beside)
             data, lanes = self._enters(m, t, address)
-            with m.If(i["feed_" + t.lower()] & i["fill"] & (i["window"] == self.listens[t]) & i["active"]):
+            with m.If(i["feed_" + t.lower()] & i["fill"] & (i["window"] == self.listens[t]) & self.active):
                 m.d.comb += [memory.waddr[port].eq(address[2:]), memory.wdata[port].eq(data)]
                 m.d.comb += memory.wen[port].eq(lanes)
         if "O" in self.port:
-            with m.If(i["cfg_head"]):
-                m.d.sync += self.head.eq(i["cfg_data"])
-            with m.If(i["feed_o"] & i["fill"] & i["active"]):
+            with m.If(i["feed_o"] & i["fill"] & self.active):
                 word = i["line"].word_select(i["slot"], 32)
                 m.d.comb += [memory.waddr[0].eq(i["lo"][2:]), memory.wdata[0].eq(Mux(self.head, word, 0))]
                 m.d.comb += memory.wen[0].eq(15)
@@ -225,6 +230,7 @@ class Array(Elaboratable):
         cfg_pe: Write enables of an element's settings (A, B, head); `cfg_row`, `cfg_col` and `cfg_data` say whose and what.
         group: By row, its row group. column_window, slot: By column.
         columns: Sums of columns, where no row hands sums on.
+        elements: Those made in one piece with the array, by row and column.
         total, some: By column, the sum of what its elements gave `Parameters.column_cycles` before, and whether any did.
     """
 
@@ -238,11 +244,12 @@ class Array(Elaboratable):
         self.slot = [Signal(6, name=f"slot_{x}") for x in range(p.cols)]
         self.total = [Signal(32, name=f"total_{x}") for x in range(p.cols)]
         self.some = Signal(p.cols)
+        self.elements: dict[tuple[int, int], ProcessingElement] = {}
         kinds = 0 if p.links is Links.SYSTOLIC else p.cols
         self.columns = [SlotSum(p.rows, p.links is Links.MULTICAST, instance, "column") for _ in range(kinds)]
 
     def elaborate(self, platform: object) -> Module:
-        """The netlist."""
+        """The netlist of this part, as Amaranth elaborates it."""
         m, p = Module(), self.p
         self.cfg_at = Signal(p.cols)
         m.d.comb += self.cfg_at.eq(Cat(*(self.cfg_col == x for x in range(p.cols))))
@@ -322,7 +329,7 @@ class Array(Elaboratable):
         outputs = {k: Signal(len(s) * p.cols, name=f"{k}_{y}") for k, s in results.items()}
         if not self.instance:
             for x in range(p.cols):
-                m.submodules[f"pe_{y}_{x}"] = pe = ProcessingElement(p, self.instance)
+                m.submodules[f"pe_{y}_{x}"] = self.elements[y, x] = pe = ProcessingElement(p, self.instance)
                 for k, s in pe.inputs.items():
                     m.d.comb += s.eq(given[k][len(s) * x : len(s) * (x + 1)] if k in OWN else given[k])
                 m.d.comb += [outputs[k][len(s) * x : len(s) * (x + 1)].eq(s) for k, s in pe.outputs.items()]

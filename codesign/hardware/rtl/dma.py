@@ -68,7 +68,7 @@ class Bursts(Elaboratable):
         self.number = Signal(32, name=f"{name}_number")
 
     def elaborate(self, platform: object) -> Module:
-        """The netlist."""
+        """The netlist of this part, as Amaranth elaborates it."""
         m, n = Module(), self.p.outstanding
         under_way, ahead = Signal(range(n + 1), name="under_way"), Signal(range(n + 1), name="ahead")
         m.d.sync += [under_way.eq(under_way + self.push - self.pop), ahead.eq(ahead + self.push - self.skip)]
@@ -249,10 +249,10 @@ class _Engine(Elaboratable):
 
 
 class DmaRead(_Engine):
-    """DRAM into the scratchpad."""
+    """The engine that moves boxes from DRAM into the scratchpad."""
 
     def elaborate(self, platform: object) -> Module:
-        """The netlist."""
+        """The netlist of this part, as Amaranth elaborates it."""
         m, p, table = Module(), self.p, self.bursts
         self._address_side(m, self.wide)
         self._at_hand(m)
@@ -297,7 +297,7 @@ class DmaWrite(_Engine):
         self.last = Signal(name=f"{name}_last")
 
     def elaborate(self, platform: object) -> Module:
-        """The netlist."""
+        """The netlist of this part, as Amaranth elaborates it."""
         m, p, table = Module(), self.p, self.bursts
         self._address_side(m, Value.cast(1))
         self._at_hand(m)

@@ -43,7 +43,7 @@ class Machine(Elaboratable):
         at += len(self.writer.registers.signals)
         files = [self.unit.registers, self.reader.registers, self.writer.registers]
         if nest:
-            self.halves = Halves()
+            self.halves = Halves(p)
             self.loader = Loader(p, self.dma_bus, self.reader, self.halves, at)
             at += len(self.loader.registers.signals)
             self.sequencer = Sequencer(p, self.array_bus, self.unit, self.loader, self.writer, at)
@@ -82,7 +82,7 @@ class Machine(Elaboratable):
         return [*self.inputs.values(), *self.outputs.values()]
 
     def elaborate(self, platform: object) -> Module:
-        """The netlist."""
+        """The netlist of this part, as Amaranth elaborates it."""
         m, host = Module(), self.host
         m.submodules.scratchpad, m.submodules.unit = self.scratchpad, self.unit
         m.submodules.reader, m.submodules.writer = self.reader, self.writer

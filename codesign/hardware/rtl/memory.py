@@ -61,7 +61,7 @@ class Ram(Elaboratable):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """The netlist."""
+        """The netlist of this part, as Amaranth elaborates it."""
         m = Module()
         if self.instance:
             ports: dict[str, object] = {"i_clk": ClockSignal()}
@@ -87,7 +87,7 @@ class Ram(Elaboratable):
         return m
 
     def ports_verilog(self) -> str:
-        """Its port list."""
+        """The memory's port list in Verilog."""
         bits = max(1, (self.depth - 1).bit_length())
         lines = ["  input clk"]
         for i in range(self.reads):
@@ -124,7 +124,7 @@ class Ram(Elaboratable):
         return "\n".join([*body, "  end", "endmodule", ""])
 
     def black_box(self) -> str:
-        """Its ports alone."""
+        """Verilog of the memory's ports alone, for synthesis."""
         return f"(* blackbox *)\nmodule {self.module}(\n{self.ports_verilog()});\nendmodule\n"
 
 
@@ -183,7 +183,7 @@ class Scratchpad(Elaboratable):
         }
 
     def elaborate(self, platform: object) -> Module:
-        """The netlist."""
+        """The netlist of this part, as Amaranth elaborates it."""
         m = Module()
         for b, ram in enumerate(self.bank):
             m.submodules[f"bank_{b}"] = ram

@@ -31,7 +31,7 @@ class LoopNest(Elaboratable):
         self.advance, self.zero = Signal(levels), Signal(levels)
 
     def elaborate(self, platform: object) -> Module:
-        """The netlist."""
+        """The netlist of this part, as Amaranth elaborates it."""
         m = Module()
         count = [Signal(self.bits, name=f"count_{i}") for i in range(self.levels)]
         ends = Signal(self.levels)
@@ -67,7 +67,7 @@ class FlatAddress(Elaboratable):
         self.delta = [Signal(bits, name=f"{name}_delta_{i}") for i in range(nest.levels)]
 
     def elaborate(self, platform: object) -> Module:
-        """The netlist."""
+        """The netlist of this part, as Amaranth elaborates it."""
         m = Module()
         change = Signal(self.bits)
         for i in range(self.nest.levels):
@@ -94,7 +94,7 @@ class LineAddress(Elaboratable):
         self.delta = [Signal(bits, name=f"{name}_delta_{i}") for i in range(nest.levels)]
 
     def elaborate(self, platform: object) -> Module:
-        """The netlist."""
+        """The netlist of this part, as Amaranth elaborates it."""
         m = Module()
         change = Signal(self.row_bits + self.offset_bits)
         for i in range(self.nest.levels):

@@ -79,7 +79,7 @@ class Queue(Elaboratable):
         self.data = Signal(32, name=f"{name}_data")
 
     def elaborate(self, platform: object) -> Module:
-        """The netlist."""
+        """The netlist of this part, as Amaranth elaborates it."""
         m = Module()
         address = self.word[32:]
         m.d.comb += [self.data.eq(self.word[:32]), self.bus.address.eq(address), self.bus.data.eq(self.data)]
@@ -148,7 +148,7 @@ class QueueControl(Elaboratable):
         self.start, self.busy = Signal(), Signal()
 
     def elaborate(self, platform: object) -> Module:
-        """The netlist."""
+        """The netlist of this part, as Amaranth elaborates it."""
         m = Module()
         m.submodules.registers, m.submodules.dma_registers = self.registers, self.dma_registers
         m.submodules.array_queue, m.submodules.dma_queue = self.array, self.dma

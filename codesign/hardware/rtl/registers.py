@@ -38,11 +38,11 @@ class RegisterFile(Elaboratable):
 
     @property
     def map(self) -> dict[str, tuple[int, int]]:
-        """(address, bits) by name."""
+        """Address and bits of every register, by name."""
         return {name: (self.first + i, len(signal)) for i, (name, signal) in enumerate(self.signals)}
 
     def elaborate(self, platform: object) -> Module:
-        """The netlist."""
+        """The netlist of this part, as Amaranth elaborates it."""
         m = Module()
         for i, (name, signal) in enumerate(self.signals):
             written = Signal(len(signal), name=f"next_{name}") if self.prepared else signal

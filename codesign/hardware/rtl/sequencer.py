@@ -17,6 +17,37 @@ from codesign.hardware.rtl.unit import ArrayUnit, Command
 TENSORS = ("A", "B", "O")
 
 
+class Places(Elaboratable):
+    """Addresses of a tensor's places in the scratchpad, one after another and round again.
+
+    Attributes:
+        clear: In, back to the first. step: In, to the next.
+        first, apart, last: In, the first one's address, how far they lie apart, and the number of the last one.
+        at: Out, the present one's packed address.
+    """
+
+    def __init__(self, p: Parameters, name: str) -> None:
+        self.p, self.name, bits = p, name, p.row_bits + p.offset_bits
+        self.clear, self.step = Signal(name=f"{name}_clear"), Signal(name=f"{name}_step")
+        self.first, self.apart, self.at = (Signal(bits, name=f"{name}_{n}") for n in ("first", "apart", "at"))
+        self.last = Signal(range(p.most_places), name=f"{name}_last")
+
+    def elaborate(self, platform: object) -> Module:
+        """The netlist."""
+        m, p = Module(), self.p
+        number, kept = (
+            Signal(len(self.last), name=f"{self.name}_number"),
+            Signal(len(self.at), name=f"{self.name}_kept"),
+        )
+        m.d.comb += self.at.eq(Mux(number == 0, self.first, kept))
+        following = line_sum(m, self.at, self.apart, p.row_bits, p.offset_bits, p.line_bytes, f"{self.name}_next")
+        with m.If(self.clear):
+            m.d.sync += number.eq(0)
+        with m.Elif(self.step):
+            m.d.sync += [number.eq(Mux(number == self.last, 0, number + 1)), kept.eq(following)]
+        return m
+
+
 class Halves(Elaboratable):
     """Which halves of the tensors' places in the scratchpad are taken.
 
@@ -26,23 +57,24 @@ class Halves(Elaboratable):
         room, ready: Out: a half is free to take; a complete tile waits for the array.
     """
 
-    def __init__(self) -> None:
-        self.two = Signal(3, name="two_halves")
+    def __init__(self, p: Parameters) -> None:
+        self.last = [Signal(range(p.most_places), name=f"last_place_{t}") for t in TENSORS]
+        self.bits = p.most_places.bit_length()
         self.take, self.loaded, self.leave, self.free = (
             Signal(3, name=f"half_{n}") for n in ("take", "loaded", "leave", "free")
         )
         self.room, self.ready = Signal(3, name="half_room"), Signal(3, name="half_ready")
 
     def elaborate(self, platform: object) -> Module:
-        """The netlist."""
+        """The netlist of this part, as Amaranth elaborates it."""
         m = Module()
         for t in range(3):
-            held, waiting = Signal(2, name=f"held_{t}"), Signal(2, name=f"waiting_{t}")
+            held, waiting = (Signal(self.bits, name=f"{n}_{t}") for n in ("held", "waiting"))
             m.d.sync += [
                 held.eq(held + self.take[t] - self.free[t]),
                 waiting.eq(waiting + self.loaded[t] - self.leave[t]),
             ]
-            m.d.comb += [self.room[t].eq(held <= self.two[t]), self.ready[t].eq(waiting != 0)]
+            m.d.comb += [self.room[t].eq(held <= self.last[t]), self.ready[t].eq(waiting != 0)]
         return m
 
 
@@ -59,32 +91,39 @@ class Loader(Elaboratable):
         self.r_sum_loops = r.field("load_sum_loops", p.outer_loops)
         self.r_base = {t: r.field(f"load_base_{t}", DRAM_BITS) for t in TENSORS}
         self.r_dram = {t: [r.field(f"load_dram_{t}_{i}", DRAM_BITS) for i in range(p.outer_loops)] for t in TENSORS}
-        self.r_half = {t: [r.field(f"half_{t}_{h}", bits) for h in range(2)] for t in TENSORS}
-        self.r_two = r.field("two_halves", 3)
+        self.r_place = {t: r.field(f"place_{t}", bits) for t in TENSORS}
+        self.r_apart = {t: r.field(f"place_step_{t}", bits) for t in TENSORS}
+        self.r_last = {t: r.field(f"place_last_{t}", len(halves.last[0])) for t in TENSORS}
         self.start, self.busy = Signal(name="load_start"), Signal(name="load_busy")
 
     def elaborate(self, platform: object) -> Module:
-        """The netlist."""
+        """The netlist of this part, as Amaranth elaborates it."""
         m, h, dma = Module(), self.halves, self.dma
         m.submodules.registers, m.submodules.nest = self.registers, self.nest
-        m.d.comb += [*(self.nest.bound_m1[i].eq(b) for i, b in enumerate(self.r_bound)), h.two.eq(self.r_two)]
+        m.d.comb += [self.nest.bound_m1[i].eq(b) for i, b in enumerate(self.r_bound)]
+        m.d.comb += [h.last[n].eq(self.r_last[t]) for n, t in enumerate(TENSORS)]
+        places = self.places(m, "load")
         m.d.comb += self.nest.start.eq(self.start)
         addresses = {}
         for t in TENSORS:
             m.submodules[f"dram_{t}"] = addresses[t] = FlatAddress(self.nest, DRAM_BITS, f"tile_{t}")
             m.d.comb += addresses[t].base.eq(self.r_base[t])
             m.d.comb += [addresses[t].delta[i].eq(self.r_dram[t][i]) for i in range(self.p.outer_loops)]
-        moved, half = Signal(3, reset_less=True), Signal(3)
+        moved = Signal(3, reset_less=True)
         begins = (~self.r_sum_loops | self.nest.zero).all()
         loads_o = moved[2] & ~begins
-        sums_fly, asks = Signal(2, name="sums_fly"), Signal(name="asks_for_sums")  # tiles of old sums on their way
+        sums_fly, asks = (
+            Signal(self.halves.bits, name="sums_fly"),
+            Signal(name="asks_for_sums"),
+        )  # tiles of old sums on their way
         arrives = Signal(name="sums_arrive")
         m.d.comb += arrives.eq(dma.done & (dma.done_which == 2))
         m.d.sync += sums_fly.eq(sums_fly + asks - arrives)
         m.d.comb += h.loaded.eq(Mux(dma.done, 1 << dma.done_which, 0))
         with m.FSM():
             with m.State("IDLE"):
-                m.d.sync += [moved.eq(7), half.eq(0)]
+                m.d.sync += moved.eq(7)
+                m.d.comb += [x.clear.eq(1) for x in places]
                 with m.If(self.start):
                     m.next = "A"
             for n, t in enumerate(TENSORS):
@@ -95,7 +134,7 @@ class Loader(Elaboratable):
                     go = Signal(name=f"goes_{t}")
                     in_turn = (sums_fly == 0) if t == "O" else 1  # a sum that begins comes after those on their way
                     m.d.comb += [dma.which.eq(n), dma.wide.eq(t == "O"), dma.dram.eq(addresses[t].address)]
-                    m.d.comb += dma.at.eq(Mux(half[n], self.r_half[t][1], self.r_half[t][0]))
+                    m.d.comb += dma.at.eq(places[n].at)
                     m.d.comb += [
                         dma.valid.eq(fetches & h.room[n]),
                         go.eq(~moved[n] | (h.room[n] & Mux(fetches, dma.ready, in_turn))),
@@ -103,8 +142,7 @@ class Loader(Elaboratable):
                     with m.If(go):
                         m.next = following
                         m.d.comb += h.take[n].eq(moved[n])
-                        with m.If(moved[n]):
-                            m.d.sync += half[n].eq(~half[n] & self.r_two[n])
+                        m.d.comb += places[n].step.eq(moved[n])
                         if t == "O":
                             m.d.comb += asks.eq(fetches)
                             with m.If(moved[2] & begins):  # a sum that begins has nothing to load
@@ -116,6 +154,14 @@ class Loader(Elaboratable):
                 with m.If(self.nest.last):
                     m.next = "IDLE"
         return m
+
+    def places(self, m: Module, name: str) -> list[Places]:
+        """A walk through the places of each tensor."""
+        found = [Places(self.p, f"{name}_place_{t}") for t in TENSORS]
+        for t, x in zip(TENSORS, found, strict=True):
+            m.submodules[x.name] = x
+            m.d.comb += [x.first.eq(self.r_place[t]), x.apart.eq(self.r_apart[t]), x.last.eq(self.r_last[t])]
+        return found
 
 
 class Sequencer(Elaboratable):
@@ -143,11 +189,12 @@ class Sequencer(Elaboratable):
         self.start, self.busy = Signal(name="seq_start"), Signal(name="seq_busy")
 
     def elaborate(self, platform: object) -> Module:
-        """The netlist."""
+        """The netlist of this part, as Amaranth elaborates it."""
         m = Module()
         m.submodules.registers, m.submodules.nest = self.registers, self.nest
         m.d.comb += [*(self.nest.bound_m1[i].eq(b) for i, b in enumerate(self.r_bound)), self.nest.start.eq(self.start)]
-        self.half, self.other = Signal(3, name="half"), Signal(2, name="other_local_half")
+        self.other = Signal(2, name="other_local_half")
+        self.places = self.loader.places(m, "seq")
         out = self._addresses(m)
         storing, last = self._store(m, out)
         self._walk(m, storing, last)
@@ -160,8 +207,7 @@ class Sequencer(Elaboratable):
             line = LineAddress(self.nest, p.row_bits, p.offset_bits, p.line_bytes, f"seq_{t}")
             m.submodules[f"line_{t}"] = line
             m.d.comb += [line.delta[k].eq(self.r_line[t][k]) for k in range(n)]
-            half = Mux(self.half[i], self.loader.r_half[t][1], self.loader.r_half[t][0])
-            total = line_sum(m, line.address, half, p.row_bits, p.offset_bits, p.line_bytes, f"at_{t}")
+            total = line_sum(m, line.address, self.places[i].at, p.row_bits, p.offset_bits, p.line_bytes, f"at_{t}")
             m.d.comb += u.at[t].eq(total)
             if t in p.local:
                 m.submodules[f"local_{t}"] = local = FlatAddress(self.nest, p.local_bits, f"seq_local_{t}")
@@ -176,12 +222,13 @@ class Sequencer(Elaboratable):
 
     def _store(self, m: Module, out: FlatAddress) -> tuple[Signal, Signal]:
         """One finished result tile waits for its last words to be written, then for the writer."""
-        w, loader, settling = self.writer, self.loader, self.unit.settling
+        w, settling = self.writer, self.unit.settling
         push, waiting = Signal(name="push"), Signal(name="store_waits")
-        address, half, under_way = Signal(DRAM_BITS), Signal(), Signal(2, name="stores_under_way")
+        address, at = Signal(DRAM_BITS), Signal(len(self.places[2].at), name="store_at")
+        under_way = Signal(self.halves.bits, name="stores_under_way")
         left = Signal(len(settling), name="store_settles")
         with m.If(push):
-            m.d.sync += [waiting.eq(1), address.eq(out.address), half.eq(self.half[2])]
+            m.d.sync += [waiting.eq(1), address.eq(out.address), at.eq(self.places[2].at)]
             m.d.sync += left.eq(Mux(settling == 0, 0, settling - 1))
         with m.Elif(left != 0):
             m.d.sync += left.eq(left - 1)
@@ -189,7 +236,7 @@ class Sequencer(Elaboratable):
             w.valid.eq(waiting & (left == 0)),
             w.which.eq(0),
             w.dram.eq(address),
-            w.at.eq(Mux(half, loader.r_half["O"][1], loader.r_half["O"][0])),
+            w.at.eq(at),
         ]
         taken = Signal(name="store_taken")
         m.d.comb += taken.eq(w.valid & w.ready)
@@ -219,9 +266,25 @@ class Sequencer(Elaboratable):
         }  # fmt: skip
         commands = [name for name, when in need.items() if when is not None]
 
+        def step() -> None:
+            """To the next iteration."""
+            m.d.comb += nest.step.eq(1)
+            m.d.comb += [x.step.eq(ended) for x, ended in zip(self.places, ends, strict=True)]
+            m.d.sync += moved.eq(Cat(*ends))
+            for i, t in enumerate(TENSORS):
+                again = (nest.advance & self.r_local_moves[t]).any()
+                m.d.sync += refill[i].eq(again)
+                if self.r_two_local is not None and i < 2:
+                    m.d.sync += self.other[i].eq(self.other[i] ^ (again & self.r_two_local[i]))
+            m.next = "WAIT"
+
         def follow(after: int) -> None:
-            """To the first command from that place on that is needed."""
+            """To the first command from that place on that is needed; after the last one on at once, unless a tile ends."""
             m.next = "ADVANCE"
+            if p.overlaps and after:
+                later = [need[name] for name in commands[after:]]
+                with m.If(~Cat(*ends, *later).any()):
+                    step()
             for name in reversed(commands[after:]):
                 with m.If(need[name]):
                     m.next = name
@@ -230,7 +293,7 @@ class Sequencer(Elaboratable):
             """Hand over the command, and go on when it is taken."""
             beside = p.fills_beside and k < 2
             if self.r_two_local is not None and beside:  # without another half the array must have left the tile
-                m.d.comb += [u.fill_valid.eq(self.r_two_local[k] | u.idle), u.fill_b.eq(k)]
+                m.d.comb += [u.fill_valid.eq(self.r_two_local[k] | u.idle | u.ends), u.fill_b.eq(k)]
             else:
                 m.d.comb += [u.valid.eq(1), u.kind.eq(Command[name])]
             with m.If((u.fill_valid & u.fill_ready) if beside else u.ready):
@@ -238,7 +301,8 @@ class Sequencer(Elaboratable):
 
         with m.FSM():
             with m.State("IDLE"):
-                m.d.sync += [moved.eq(7), refill.eq(7), self.half.eq(0), self.other.eq(0)]
+                m.d.sync += [moved.eq(7), refill.eq(7), self.other.eq(0)]
+                m.d.comb += [x.clear.eq(1) for x in self.places]
                 m.d.comb += self.busy.eq(storing)
                 with m.If(self.start):
                     m.next = "WAIT"
@@ -261,18 +325,7 @@ class Sequencer(Elaboratable):
                 written = ~self.store_full if p.overlaps else u.quiet & ~self.store_full
                 m.d.comb += rest.eq((~Cat(*ends).any() | u.idle) & (~ends[2] | written))
                 with m.If(rest):
-                    m.d.comb += [
-                        nest.step.eq(1),
-                        push.eq(ends[2]),
-                        h.leave.eq(Cat(*ends)),
-                        h.free[:2].eq(Cat(*ends[:2])),
-                    ]
-                    m.d.sync += [moved.eq(Cat(*ends)), self.half.eq(self.half ^ (Cat(*ends) & self.loader.r_two))]
-                    for i, t in enumerate(TENSORS):
-                        again = (nest.advance & self.r_local_moves[t]).any()
-                        m.d.sync += refill[i].eq(again)
-                        if self.r_two_local is not None and i < 2:
-                            m.d.sync += self.other[i].eq(self.other[i] ^ (again & self.r_two_local[i]))
-                    m.next = "WAIT"
+                    m.d.comb += [push.eq(ends[2]), h.leave.eq(Cat(*ends)), h.free[:2].eq(Cat(*ends[:2]))]
+                    step()
                     with m.If(nest.last):
                         m.next = "IDLE"

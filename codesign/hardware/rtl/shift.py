@@ -43,7 +43,7 @@ class Turn(Elaboratable):
         return f"turn_{self.width}_l{self.lane}_{'up' if self.up else 'down'}"
 
     def elaborate(self, platform: object) -> Module:
-        """The netlist."""
+        """The netlist of this part, as Amaranth elaborates it."""
         m = Module()
         if not self.instance:
             m.d.comb += self.result.eq(_stages(m, self.value, self.amount, self.lane, "turn", self.up, wraps=True))
@@ -54,7 +54,7 @@ class Turn(Elaboratable):
         return m
 
     def verilog(self) -> str:
-        """Its behaviour."""
+        """Verilog of its behaviour, for simulators and synthesis."""
         n = self.width
         body = [
             f"module {self.module}(input [{len(self.amount) - 1}:0] amount, input enable, input [{n - 1}:0] value, output reg [{n - 1}:0] result);",

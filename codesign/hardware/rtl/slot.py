@@ -45,7 +45,7 @@ class SlotSum(Elaboratable):
         return f"{self.kind}_{'sum' if self.adds else 'choice'}_{self.cols}"
 
     def elaborate(self, platform: object) -> Module:
-        """The netlist."""
+        """The netlist of this part, as Amaranth elaborates it."""
         m = Module()
         if self.instance:
             m.submodules.tree = Instance(
@@ -57,7 +57,7 @@ class SlotSum(Elaboratable):
         return m
 
     def verilog(self) -> str:
-        """Its behaviour."""
+        """Verilog of its behaviour, for simulators and synthesis."""
         terms = [f"(hits[{x}] ? totals[{32 * x + 31}:{32 * x}] : 32'd0)" for x in range(self.cols)]
         sign = "+" if self.adds else "|"
         while len(terms) > 1:

@@ -65,7 +65,7 @@ class ArrayUnit(Elaboratable):
         at: By tensor, packed scratchpad address of its tile.
         local_at: By tensor kept in the local memories, local address of its tile.
         fill_valid, fill_ready, fill_b: Handshake of a fill beside the array, where there are such, and whether it is operand B's.
-        idle: No command is at work. quiet: No emission is under way.
+        idle: No command is at work. ends: One is in its last cycle. quiet: No emission is under way.
         settling: Cycles until every result given so far is written; looked at while no command is at work.
     """
 
@@ -77,6 +77,7 @@ class ArrayUnit(Elaboratable):
         self.registers = reg.RegisterFile(bus, first_register, prepared=prepared)
         self.valid, self.ready = Signal(name="cmd_valid"), Signal(name="cmd_ready")
         self.idle, self.quiet = Signal(name="idle"), Signal(name="quiet")
+        self.ends = Signal(name="cmd_ends")
         self.settling = Signal(range(EMIT_CYCLES + p.column_cycles + p.windows + 1), name="settling")
         self.kind, self.first = Signal(3, name="cmd_kind"), Signal(name="cmd_first")
         bits = p.row_bits + p.offset_bits
@@ -97,6 +98,7 @@ class ArrayUnit(Elaboratable):
             "ev_feed": Signal(3, name="ev_feed"), "ev_fill": Signal(name="ev_fill"),
             "ev_window": Signal(p.window_bits, name="ev_window"), "ev_go": Signal(name="ev_go"),
             "ev_first": Signal(name="ev_first"), "ev_drain": Signal(name="ev_drain"),
+            "ev_resting": Signal(12, name="ev_resting"),
             "ev_rows": Signal(7, name="ev_rows"), "ev_cols": Signal(7, name="ev_cols"), "ev_last": Signal(7, name="ev_last"),
             "ev_write": Signal(p.slots, name="ev_write"), "ev_read": Signal(name="ev_read"),
         }  # fmt: skip
@@ -110,6 +112,7 @@ class ArrayUnit(Elaboratable):
         self.r_used = {t: r.field(f"feed_{t}", 1) for t in "AB"}
         self.r_limits = {n: r.field(n, 7) for n in ("ny", "nx", "nl")}
         self.r_ones = r.field("ones", 2)
+        self.r_resting = r.field("resting", 12) if p.folds else Const(0, 12)
         self.r_bounds = {
             k: [r.field(f"{k}_bound_{i}", 16) for i in range(p.run_loops)]
             for k in ("run", *(f"fill_{t}" for t in "ABO" if t in p.local))
@@ -128,13 +131,14 @@ class ArrayUnit(Elaboratable):
                 }
 
     def elaborate(self, platform: object) -> Module:
-        """The netlist."""
+        """The netlist of this part, as Amaranth elaborates it."""
         m = Module()
         m.submodules.registers, m.submodules.run, m.submodules.array = self.registers, self.nest, self.array
         self.kind_now, self.first_now = Signal(3, name="kind_now"), Signal(name="first_now")
         self._settings(m)
         self.fill_busy, self.filled_b = Signal(name="fill_busy"), Signal(name="fill_of_b_now")
         self.fill_window = Signal(self.p.window_bits, name="fill_window")
+        self.fill_ends = Signal(name="fill_ends")  # its last line is read in this cycle
         self._addresses(m)
         busy, advance = Signal(name="cmd_busy"), Signal(name="cmd_advance")
         m.d.comb += self.idle.eq(~busy)
@@ -144,8 +148,9 @@ class ArrayUnit(Elaboratable):
         # a preload reads sums: all must be written; a fill must not meet the last local sum at the local memories' write port
         fills = self.kind <= Command.PRELOAD
         clash = fills & (went | go) if "O" in self.p.local else 0
-        filling = self.fill_busy & ((self.kind == Command.PRELOAD) | (self.kind == Command.RUN))
+        filling = self.fill_busy & ~self.fill_ends & ((self.kind == Command.PRELOAD) | (self.kind == Command.RUN))
         ends = advance & self.nest.last  # the next command may be taken in the last cycle of this one
+        m.d.comb += self.ends.eq(ends)
         free = ~busy | ends if self.p.overlaps and self.p.control is Control.NEST else ~busy
         m.d.comb += self.ready.eq(free & ~clash & ~filling & ~((self.kind == Command.PRELOAD) & ~self.quiet))
         m.d.comb += [self.nest.start.eq(self.valid & self.ready), self.nest.step.eq(advance)]
@@ -231,7 +236,10 @@ class ArrayUnit(Elaboratable):
         p, nest = self.p, self.fill_nest
         m.submodules.fill = nest
         m.submodules.local_fill = self.fill_local = local = FlatAddress(nest, p.local_bits, "local_fill")
-        m.d.comb += [self.fill_ready.eq(~self.fill_busy), nest.start.eq(self.fill_valid & self.fill_ready)]
+        m.d.comb += [
+            self.fill_ready.eq(~self.fill_busy | self.fill_ends),
+            nest.start.eq(self.fill_valid & self.fill_ready),
+        ]
         m.d.comb += local.base.eq(Mux(self.fill_b, self.local_at["B"], self.local_at["A"]))
         for i in range(p.run_loops):
             bounds = [self.r_bounds[f"fill_{t}"][i] for t in "AB"]
@@ -239,13 +247,13 @@ class ArrayUnit(Elaboratable):
             m.d.comb += nest.bound_m1[i].eq(Mux(self.filled_b, bounds[1], bounds[0]))
             m.d.comb += local.delta[i].eq(Mux(self.filled_b, steps[1], steps[0]))
         ends = self.fill_window == Mux(self.filled_b, self.r_windows["B"], self.r_windows["A"])
-        m.d.comb += nest.step.eq(self.fill_busy & ends)
+        m.d.comb += [nest.step.eq(self.fill_busy & ends), self.fill_ends.eq(nest.step & nest.last)]
         with m.If(nest.start):
             m.d.sync += [self.fill_busy.eq(1), self.filled_b.eq(self.fill_b), self.fill_window.eq(0)]
         with m.Elif(self.fill_busy):
             m.d.sync += [
                 self.fill_window.eq(Mux(ends, 0, self.fill_window + 1)),
-                self.fill_busy.eq(~(ends & nest.last)),
+                self.fill_busy.eq(~self.fill_ends),
             ]
 
     def _issue(self, m: Module, busy: Signal, advance: Signal, go: Signal) -> None:
@@ -346,6 +354,7 @@ class ArrayUnit(Elaboratable):
         m.d.comb += [
             ev["ev_feed"].eq(feed), ev["ev_fill"].eq(fills), ev["ev_window"].eq(Mux(feed[2], w, w_in)), ev["ev_go"].eq(go),
             ev["ev_first"].eq(first), ev["ev_drain"].eq(self.kind_now == Command.DRAIN),
+            ev["ev_resting"].eq(self.r_resting),
             ev["ev_rows"].eq(self.r_limits["ny"]), ev["ev_cols"].eq(self.r_limits["nx"]), ev["ev_last"].eq(self.r_limits["nl"]),
         ]  # fmt: skip
 

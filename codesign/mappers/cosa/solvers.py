@@ -49,7 +49,7 @@ class Solver(Enum):
 
 
 class Status(Enum):
-    """How a solve ended."""
+    """How the solve of a program ended."""
 
     OPTIMAL = "optimal"
     FEASIBLE = "feasible"

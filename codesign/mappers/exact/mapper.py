@@ -169,7 +169,7 @@ def _refuse_uncovered(objective: Objective, reuse: Reuse) -> None:
 def new_incumbent(
     instance: Instance, goal: Goal, started: float, budget: Budget, effort: float = math.inf
 ) -> Incumbent:
-    """Nothing found yet."""
+    """An incumbent before any mapping is found."""
     deadline = math.inf if budget.time_limit_s is None else started + budget.time_limit_s
     scored = math.inf if budget.evaluations is None else budget.evaluations
     opinion = None if math.isfinite(goal.latency_limit) else partial(_annealed, instance, goal.objective, scored)

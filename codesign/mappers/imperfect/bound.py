@@ -1,7 +1,17 @@
-"""What no mapping with imperfect factors can beat: a bound level by level (rules IB1 to IB6 of docs/explanation/exact-mapper.md).
+"""What no mapping with imperfect factors can beat: a bound level by level (rules IB1 to IB6).
 
 Along one dimension of bound N a tile of x needs at least ceil(N / x) steps, and of all tiles with the same number of steps the
 least one is best. So at most 2 sqrt(N) tiles matter, whatever the loops around them.
+
+* IB1: A tile of x takes at least ceil(N / x) steps. Of tiles with equal steps only the least matters: at most 2
+  sqrt(N).
+* IB2: With a spatial factor s a dimension takes at least ceil(N / s) steps.
+* IB3: A word sent to the MACs serves at most the children that share links.
+* IB4: A tensor that the loop directly outside a level indexes arrives at least (its words) x (product of ceil(N / x)
+  over dimensions that do not index it); any other once. The parent sends ceil(steps / s) times its words, s children
+  sharing.
+* IB5: Energy is at least MACs, IB3 and IB4, the least over keep sets.
+* IB6: Latency is at least IB2 and the compulsory words at the outermost port; a product that of both.
 """
 
 import math

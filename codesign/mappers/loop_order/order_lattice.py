@@ -2,6 +2,18 @@
 
 An order of the loops is a walk from the tile of one iteration to the whole, one prime factor a step. What a cut costs follows from
 the tile where it stands alone, so that the compiled sweeps of `codesign.mappers.labels.sweep` find the best walk and cuts.
+
+* Z21: A *cell* is a tile, one divisor of the iterations for every dimension. An order is a walk, one prime factor a
+  step. A cut stands at a cell.
+* Z22: What crosses at a cut depends on its cell alone: elements of the tile, iterations outside, whether reduced loops
+  are left. Of places with only loops between that do not concern the tensor, the outermost is never worse (stationary
+  merge).
+* Z23: A state says which cuts of each tensor are placed, and whether the output's last cut stands where no reduced
+  loop is left. A tensor takes no loop of its own before its operand is fetched. Cuts of one tensor stand in the order
+  of its levels.
+* Z24: The sweep is that of U10 and U11. A label holds energy and the bits in the shared memory; each further shared
+  memory is a charge below its capacity. A memory that holds its tensors whole is not counted; a memory of one tensor
+  forbids cells.
 """
 
 import itertools

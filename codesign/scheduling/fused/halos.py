@@ -1,7 +1,17 @@
-"""Windows under shared loops: halos computed again, or kept (H1-H6, docs/explanation/exact-mapper.md).
+"""Windows under shared loops: halos computed again, or kept (docs/explanation/exact-mapper.md).
 
 A run of operators is cut into equal steps along one axis. The operators are rewritten so that the step is a dimension of its own; the
 search then treats it like any other, and what it finds is counted like any other schedule.
+
+* H1, Runs: Each operator but the last is read by the next alone, through a window along one axis. The axis ends in
+  one dimension of the last.
+* H2, Steps: That axis is cut into equal steps, every divisor; the step is a dimension of all operators of the run.
+* H3, Computed again: With stride s and R rows of window, t rows of the reader need (t - 1) s + R of the writer.
+* H4, Kept: The writer makes each row once; the reader runs as many steps behind as its window asks, and the rows that
+  wait are set aside in the shared level.
+* H5, Counting: The run is rewritten into operators with the step as a dimension.
+* H6, Search: At most one run is cut. Every run, number of steps and choice for each halo is a case (corollary 4), so
+  work grows with the square of the chain's length.
 """
 
 import itertools
@@ -52,7 +62,7 @@ class Run:
 
     @property
     def last(self) -> int:
-        """The last operator."""
+        """The last operator of the run."""
         return self.first + len(self.links)
 
 

@@ -367,7 +367,7 @@ class Fusion:
 
     @property
     def count(self) -> int:
-        """Operators."""
+        """Number of operators in the sequence."""
         return len(self.operators)
 
     # ------------------------------------------------------------------ search

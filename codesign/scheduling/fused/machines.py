@@ -1,6 +1,8 @@
-"""An architecture as the chain of memories of one operator under LoopTree's rules (G1-G5, docs/explanation/exact-mapper.md).
+"""An architecture as the chain of memories of one operator under LoopTree's rules (G1 and G2 of docs/explanation/exact-mapper.md).
 
 Energies are picojoules, times cycles, sizes bits.
+
+* G3, Fan-outs: Each axis is filled as far as the bounds allow, innermost first, with as few dimensions as can be.
 """
 
 import itertools

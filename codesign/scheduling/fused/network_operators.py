@@ -1,6 +1,12 @@
 """A network as the operators that the fused search takes: tensors, axes that several operators share, memories (G2, G4-G7).
 
-The rules stand in docs/explanation/exact-mapper.md.
+Rules G1, G2 and G7 stand in docs/explanation/exact-mapper.md.
+
+* G4: Vector operators read and write the shared level; as many operations at once as the longer side of the array.
+  Softmax and normalisation need their whole axis.
+* G5, Axes: Two operators share a loop where both index the same axis of the tensor's shape, each with one dimension
+  alone. Reshaped, transposed or sliced tensors stay whole or not at all; one read along different axes stays in DRAM.
+* G6, Order: That of the network; outputs of the network go to DRAM.
 """
 
 import math

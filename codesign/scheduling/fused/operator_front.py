@@ -370,11 +370,11 @@ class CopyFront:
         return (0.0, 0.0, Mapping(self.machine, (), ())) if frozenset() in self.allowed else None
 
     def mapping(self, held: tuple[tuple[str, int], ...], loops: Loops, row: Array) -> Mapping:
-        """Nothing is computed."""
+        """A mapping without nodes, as a copy computes nothing."""
         return Mapping(self.machine, (), ())
 
     def prepare(self, limits: Limits, stop: float = math.inf) -> None:
-        """Nothing to do."""
+        """Nothing, as a copy has no sweeps."""
 
     def cheapest(self, loops: Loops) -> tuple[float, float] | None:
         """Least energy and least seconds, whatever stays on the chip."""

@@ -29,7 +29,7 @@ class FusedProgram(Protocol):
 
     @property
     def count(self) -> int:
-        """Operators."""
+        """Number of operators in the sequence."""
 
     def next_parts(
         self, first: int, last: int, at: int, live: frozenset[str], context: tuple[SharedLoop, ...]

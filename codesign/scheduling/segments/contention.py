@@ -1,4 +1,19 @@
-"""Trees of segments on the routers of the mesh and the memories' queues (docs/explanation/many-cores.md, rules M101 to M108)."""
+"""Trees of segments on the routers of the mesh and the memories' queues.
+
+* M101: Every transfer is one sender's words (M17 to M25, mended) to one group of cores, or a core's words to DRAM.
+* M102: A packet follows the tree of X-Y ways to its group. A DRAM port is a node beside its core. No two packets
+  block each other for good.
+* M103: A flit is the words of a link in a cycle; a packet has eight at most. Transfers of a layer take turns, a
+  packet each. The flits of a DRAM take its ports in turn.
+* M104: A DRAM serves one layer after another at a steady rate. A packet enters the mesh when it has been served.
+* M105: A link between dies takes a flit in as many cycles as its words need. None is faster than the links on a die.
+* M106: A layer's cores compute while its words move. It ends when its cores have computed, its packets have arrived
+  and its DRAMs have served it.
+* M107: Children of a cut in space run side by side in steps, which begin when all children of the one before have
+  ended.
+* M108: A step begins with an empty mesh, so equal steps are simulated once.
+* M109: A DRAM may be a device with banks and rows. Transfers lie one after another, each from the start of a burst.
+"""
 
 from dataclasses import dataclass
 from math import ceil

@@ -1,4 +1,4 @@
-"""DRAMs of a system of many cores as devices with banks and rows (docs/explanation/many-cores.md, rule M109)."""
+"""DRAMs of a system of many cores as devices with banks and rows (rule M109 of `codesign.scheduling.segments.contention`)."""
 
 from dataclasses import dataclass
 from typing import final

@@ -171,14 +171,14 @@ def make_caches(problem: Problem) -> Caches:
 
 
 def make_tokens(layers: int) -> Tokens:
-    """Room for a tree."""
+    """Room for a tree as tokens."""
     room = 3 * layers + 8
     columns = [np.zeros(room, np.int64) for _ in range(5)]
     return Tokens._make([*columns, np.zeros(1, np.int64)])
 
 
 def make_scratch(problem: Problem) -> Scratch:
-    """Room for evaluations."""
+    """Room for what an evaluation computes."""
     layers = len(problem.table)
     nodes = 3 * layers + 10
     sites = (problem.fabric.width + 2) * problem.fabric.height

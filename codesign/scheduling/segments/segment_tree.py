@@ -75,7 +75,7 @@ class Leaf:
 
     @property
     def cores(self) -> int:
-        """Cores it runs on."""
+        """Number of cores that the leaf's layer runs on."""
         k, b, h, w = self.parts
         return k * b * h * w
 

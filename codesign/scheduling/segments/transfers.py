@@ -1,4 +1,4 @@
-"""The transfers of every layer of a tree: who sends how many words to whom (docs/explanation/many-cores.md, rule M101)."""
+"""The transfers of every layer of a tree: who sends how many words to whom (rule M101 of `codesign.scheduling.segments.contention`)."""
 
 from dataclasses import dataclass, replace
 from typing import final

@@ -1,4 +1,15 @@
-"""Matrix products over all cores: the tiling of least time, found by trying every one (rules G2 to G4)."""
+"""Matrix products over all cores: the tiling of least time, found by trying every one (rules G2 to G4).
+
+* G3, Tilings: A block of threads makes one tile of the result. Its sides are powers of two from 16 to 256, its depth
+  is 32 or 64. The reduced length is split into 1, 2, 4 and up to `largest_split` parts. The sums, in 32 bits, fit
+  half the registers, and the steps in flight fit local memory. At most two blocks share a core. Every such tiling is
+  tried. DRAM moves the rows and columns of each round of blocks once, in the best rectangle of blocks; operands that
+  the cache holds come once.
+* G4, Waves: Blocks run in rounds over all cores. A step takes the longest of four: arithmetic, local memory, the
+  cache's bandwidth shared by all blocks, and the latency of a load over the steps prefetched. After its last step a
+  block writes its results at DRAM's rate. A product takes the longer of its rounds and its DRAM bytes. Split products
+  pay for their partial sums and a second kernel.
+"""
 
 import math
 from collections.abc import Iterator
@@ -54,12 +65,12 @@ class Product:
 
     @property
     def input_bytes(self) -> float:
-        """Both operands, once."""
+        """Bytes of both operands, each counted once."""
         return self.batch * self.k * (self.m * self.left_bytes + self.n * self.right_bytes)
 
     @property
     def result_bytes(self) -> float:
-        """The result, once."""
+        """Bytes of the result, counted once."""
         return self.batch * self.m * self.n * self.output_bytes
 
 

@@ -1,4 +1,11 @@
-"""Vector operators as streams through the cores, with reductions over rows (rules G5 to G7)."""
+"""Vector operators as streams through the cores, with reductions over rows (rules G5 to G7).
+
+* G6, Rows read again: Softmax and layer normalisation read a row three times. Later readings are free where the rows
+  in flight fit the local memory of their core, and for the share that the cache holds. Softmax holds rows of up to
+  1,024 elements in registers.
+* G7, What barriers expose: Softmax adds two exponentials an element that no load hides; where a block takes a row,
+  rounds of rows count. Layer normalisation adds `row_latency_s` for every round of rows.
+"""
 
 import math
 from dataclasses import dataclass
@@ -68,7 +75,7 @@ class Stream:
 
     @property
     def elements(self) -> int:
-        """Elements in all."""
+        """Elements of all rows together."""
         return self.rows * self.length
 
 

@@ -1,7 +1,10 @@
 """A plan whose transfers from and to DRAM take the cycles that the device's banks need for their bursts.
 
-The engine says when transfers start, the device how long they take, and each needs the other: both run in turn until
-the run's length stands still (rules A6-A8 of docs/explanation/dram-and-mesh.md).
+* A6: Transfers enter in the order in which the engine starts them, one burst a clock, and hold their port until the
+  last burst is taken. A load ends when its last data are there; a store is posted.
+* A7: The engine says when transfers start, the device how long they take, in turn until the run's length changes by
+  less than 1 %. Six rounds or 4,000,000 bursts end it; `residual` says the last change.
+* A8: Ranks stand by, and refresh, to the end of the run. Energy is by command (D9).
 """
 
 from dataclasses import dataclass, field, replace
@@ -70,7 +73,7 @@ class MemoryTraffic:
         return self.useful_bytes / moved if moved else 1.0
 
     def to_json(self) -> dict[str, object]:
-        """As commands print it."""
+        """The values that commands print as JSON."""
         served = self.served
         return {
             "device": self.device,

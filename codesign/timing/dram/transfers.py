@@ -1,7 +1,14 @@
 """The bursts of a mapping's transfers: which addresses each load from DRAM, and each store to it, touches.
 
-Rules A1-A5 of docs/explanation/dram-and-mesh.md. Elements are those that the cost model counts: a tile, or the part of it
+Layouts are rule A1 of docs/explanation/dram-and-mesh.md. Elements are those that the cost model counts: a tile, or the part of it
 that its predecessor did not hold, once for every child with a tile of its own.
+
+* A2: Tensors lie one after another. Each starts at a row of the device.
+* A3: A load asks for what the cost model counts: its tile, or the boxes that its predecessor did not hold (R1 to R4).
+  Every child with a tile of its own adds its boxes.
+* A4: A transfer asks for each burst it touches once, in ascending order. A burst of which one byte is wanted costs a
+  whole burst.
+* A5: A store writes the bursts of its tile, and reads them first where several children add to one word.
 """
 
 from typing import NamedTuple

@@ -1,7 +1,20 @@
 """Transfers of a mapping as packets: multicast trees from a level to its children, reduction trees back.
 
-Rules P1-P6 of docs/explanation/dram-and-mesh.md. A transfer is simulated once for each shape: which nodes share a tile, and how
+A transfer is simulated once for each shape: which nodes share a tile, and how
 many flits each of them gets or gives.
+
+* P1: Children with equal tiles of a tensor form a group: multicast of an input, reduction of an output.
+* P2: A group's tile is cut into equal parts, one for each parent, and these into packets. Packets of all groups take
+  turns.
+* P3: Inwards a packet follows the X-Y tree to its group. Old partial sums go to the first member alone.
+* P4: Outwards a packet leaves every member, and every node where two ways meet, towards the parent. Interfaces of
+  nodes add; a sum leaves when all it waits for has arrived.
+* P5: A transfer takes from its first flit to its last arrival, simulated once for each shape (groups and flits).
+  Rounds that repeat a state of all routers are skipped.
+* P7: A transfer holds the mesh, inwards or outwards, for its cycles less the filling of the pipeline. The two
+  directions do not hold each other up.
+* P8: A load from DRAM over a mesh takes the longer of both.
+* P9: Words that stream over a mesh take at least as many cycles a step as their busiest link, counted as in N9.
 """
 
 from dataclasses import dataclass

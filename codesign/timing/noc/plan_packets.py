@@ -1,4 +1,4 @@
-"""A plan whose transfers over a mesh take the cycles that the routers need for their packets (rules P7-P9)."""
+"""A plan whose transfers over a mesh take the cycles that the routers need for their packets (rules P7-P9 of `codesign.timing.noc.network`)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class MeshUse:
     complete: bool
 
     def to_json(self) -> dict[str, object]:
-        """As commands print it."""
+        """The values that commands print as JSON."""
         return dict(vars(self))
 
 

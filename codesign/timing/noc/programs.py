@@ -2,7 +2,7 @@
 
 A part begins when its turn comes: its packets enter the queues of their sources, those from a memory in the order and at the
 times in which the memory serves them. It ends when all its packets have arrived, its memories have served it and its cores
-have computed (rules M101 to M105 in docs/explanation/many-cores.md). Routers are those of `codesign.timing.noc.cycle`.
+have computed (rules M101 to M105 of `codesign.scheduling.segments.contention`). Routers are those of `codesign.timing.noc.cycle`.
 """
 
 from typing import NamedTuple

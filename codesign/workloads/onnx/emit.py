@@ -24,7 +24,7 @@ class Attributes:
         self._values: dict[str, Any] = {a.name: helper.get_attribute_value(a) for a in node.attribute}
 
     def integer(self, name: str, default: int | None = None) -> int:
-        """A whole number."""
+        """An attribute that is a whole number."""
         return int(self._values[name] if default is None else self._values.get(name, default))
 
     def integers(self, name: str, default: Iterable[int] | None = None) -> tuple[int, ...]:
@@ -33,7 +33,7 @@ class Attributes:
         return tuple(int(v) for v in found)
 
     def text(self, name: str, default: str | None = None) -> str:
-        """A text."""
+        """An attribute that is a text."""
         found = self._values[name] if default is None else self._values.get(name, default)
         return found.decode() if isinstance(found, bytes) else str(found)
 

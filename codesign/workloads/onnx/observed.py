@@ -162,6 +162,7 @@ def _inputs(model: Any, samples: Mapping[str, Array]) -> dict[str, Array]:
             raise UserError(f"no samples for input {value.name!r}", where="samples", hint=f"inputs: {', '.join(names)}")
         shape = [d.dim_value if d.HasField("dim_value") else None for d in value.type.tensor_type.shape.dim]
         _check_shape(value.name, given[value.name], shape)
+        _check_numbers(value.name, given[value.name])
     counts = {len(a) for a in given.values()}
     if len(counts) > 1:
         raise UserError(
@@ -176,6 +177,14 @@ def _check_shape(name: str, array: Array, shape: list[int | None]) -> None:
     if not fits or any(d not in (None, n) for d, n in zip(shape[1:], array.shape[1:], strict=False)):
         got = " x ".join(map(str, array.shape)) or "a number"
         raise UserError(f"input {name!r} takes samples of {wanted}, got {got}", where="samples")
+
+
+def _check_numbers(name: str, array: Array) -> None:
+    if array.dtype.kind not in "fiub":
+        raise UserError(f"input {name!r} takes numbers, got {array.dtype}", where="samples")
+    broken = int(array.size - np.isfinite(array).sum())
+    if broken:
+        raise UserError(f"input {name!r} has {broken} values that are no finite numbers", where="samples")
 
 
 def _run(model: Any, names: list[str], given: dict[str, Array], where: str) -> dict[str, list[Array]]:

@@ -1,7 +1,19 @@
 """Decoder-only language models of today: grouped queries, gated feed-forward layers, experts, latent attention.
 
 Dimensions are those the authors publish with their weights; the number of parameters of each model is checked against the published
-one. Closed formulas of MACs, weights and cache bytes are rules W16 to W19 in `docs/reference/workloads.md`.
+one. Closed formulas:
+
+Width w, heads h of width d, key heads g, feed-forward width f, vocabulary v, layers l, tokens read n, attended to t:
+
+* W16: Parameters of a block: w d (2h + 2g) + 3 w f + 2 w, and biases or norms. Of the model: l blocks, the table v
+  w, the output layer v w unless shared, and w. DeepSeek-V3 without the offsets that balance experts.
+* W17: MACs of a dense decoder: n l (w d (2h + 2g) + 3 w f) + 2 n t l h d + v w. The output layer runs for the last
+  token alone; masked products count.
+* W18, Caches: 2 g d elements of every token in every layer, read once a step; a step appends its tokens. A window
+  bounds them. Latent attention keeps one vector and one key part for all heads; queries and outputs absorb the
+  expansions. A scan keeps a state of one size.
+* W19, Experts: Of E experts each token takes k. A batch of n tokens reaches E (1 - (1 - k/E)^n) in the mean, rounded,
+  at least k; in the worst case min(E, k n). The k n choices are shared evenly. The network holds for its batch only.
 """
 
 from dataclasses import dataclass

@@ -78,7 +78,7 @@ def mamba(net: NetworkBuilder, model: StateSpaceModel, tokens: int, past: int) -
 
 
 def mamba_block(net: NetworkBuilder, model: StateSpaceModel, tokens: int, past: int) -> tuple[str, ...]:
-    """One block."""
+    """One block of Mamba: projections, convolution, scan and gate."""
     x, states = _block(net, model, net.input("states", (net.batch, tokens, model.width)), "layer1", past > 0)
     return (x, *states)
 

@@ -12,13 +12,14 @@ from codesign.arch.in_memory import (
     array_area_mm2,
     array_cycle_ns,
     in_memory_architecture,
+    in_memory_technology,
     mac_energy_fj,
     tops_per_watt,
 )
 from codesign.arch.presets import load_preset
 from codesign.core.errors import UserError
 from codesign.core.fields import Fields
-from experiments.validation.in_memory import array_of_chip
+from experiments.validation.in_memory import array_of_chip, errors_left_out
 
 CHIPS = json.loads((Path(__file__).parents[2] / "data/measured/imc/zigzag_imc_chips.json").read_text("utf-8"))
 DIGITAL = InMemoryArray(28, 0.9, 64, 64, 4, 64, 8, 8, 1, 8, adder_bits=8, accumulator_bits=22)
@@ -52,6 +53,25 @@ def test_a_finer_converter_costs_more() -> None:
     assert array_area_mm2(finer) > array_area_mm2(ANALOGUE)
     assert array_cycle_ns(finer) > array_cycle_ns(ANALOGUE)
     assert mac_energy_fj(finer) > mac_energy_fj(ANALOGUE)
+
+
+def test_a_bit_line_has_a_converter_and_a_multiplier_for_every_input() -> None:
+    deeper, wider = replace(ANALOGUE, rows=2 * ANALOGUE.rows), replace(ANALOGUE, columns=2 * ANALOGUE.columns)
+    assert deeper.converters == ANALOGUE.converters and wider.converters == 2 * ANALOGUE.converters
+    table = in_memory_technology()
+    without_cells = replace(table, cell_um2=1e-12, cell_ff=1e-12)
+    assert array_area_mm2(deeper, without_cells) == pytest.approx(array_area_mm2(ANALOGUE, without_cells))
+    quiet, active = mac_energy_fj(replace(ANALOGUE, toggle=0.0)), mac_energy_fj(ANALOGUE)
+    gates = ANALOGUE.inputs * ANALOGUE.columns * ANALOGUE.banks
+    scale = ANALOGUE.node_nm / table.node_nm
+    expected = gates * table.gate_ff / 2 * scale * ANALOGUE.volt**2 * ANALOGUE.passes / ANALOGUE.macs
+    assert active - quiet == pytest.approx(expected)
+
+
+def test_a_constant_is_fitted_on_the_other_chips() -> None:
+    errors = errors_left_out([(0.5, 0.0), (1.0, 0.0), (0.8, 0.2)])
+    assert errors[0] == pytest.approx(0.5 * (1.0 + 0.8 * 0.8) / (1.0 + 0.64) - 1)
+    assert errors[2] == pytest.approx(0.8 * (0.5 + 1.0) / (0.25 + 1.0) + 0.2 - 1)
 
 
 @pytest.mark.parametrize("chip", CHIPS, ids=lambda c: c["chip"])

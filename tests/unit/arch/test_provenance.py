@@ -4,7 +4,7 @@ import pytest
 
 from codesign.arch.cell_libraries import FITTED_LIBRARY, cell_libraries, cell_library, mesh_element
 from codesign.arch.presets import load_preset
-from codesign.arch.provenance import Origin, Provenance, provenance_json, provenance_text, weakest
+from codesign.arch.provenance import Origin, Provenance, provenance_json, provenance_text, recorded_text, weakest
 from codesign.arch.technology_files import load_technology, technology_origins
 from codesign.core.errors import UserError
 from codesign.evaluation.design import describe_architecture
@@ -38,6 +38,21 @@ def test_figures_of_a_file_are_given_and_a_lost_table_is_unknown() -> None:
     assert technology_origins("no-such-table") == ()
     assert provenance_json("no-such-table", ())["area"] == "unknown"
     assert "from 40 nm" in provenance_text("cmos-22nm", technology_origins("cmos-22nm"))
+
+
+@pytest.mark.parametrize("name", ["cmos-7nm", "cmos-45nm", "netlist-fitted-22nm", "maestro-28nm"])
+def test_what_a_study_recorded_reads_like_the_table(name: str) -> None:
+    origins = technology_origins(name)
+    assert recorded_text(provenance_json(name, origins)) == provenance_text(name, origins)
+    assert "no figure is measured" in provenance_text(name, origins)
+    assert recorded_text(provenance_json(None, ())) == provenance_text(None, ())
+
+
+def test_a_table_with_a_measured_part_is_not_said_to_have_none() -> None:
+    text = provenance_text(
+        "mine", (Origin("sram", Provenance.MEASURED, "a"), Origin("wires", Provenance.SCALED, "b", 45.0))
+    )
+    assert text == "mine: sram measured, wires scaled from 45 nm"
 
 
 def test_a_design_record_names_its_provenance() -> None:

@@ -15,9 +15,10 @@ from codesign.mappers.exact.latency_energy_front import pareto
 from codesign.mapping.constraints import MappingProblem
 from experiments.attacks.hardware_spaces import random_network, random_space
 from spaces.dosa import DOSA
+from tests.seeds import seeds
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_no_choice_in_the_layers_regions_has_a_smaller_product_of_sums(seed: int) -> None:
     rng = np.random.default_rng(seed)
     layers = int(rng.integers(1, 6))
@@ -35,7 +36,7 @@ def test_no_choice_in_the_layers_regions_has_a_smaller_product_of_sums(seed: int
     assert bound <= float((((product / drawn) @ counts + spent + leakage * total) * total).min())
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_searched_weights_bound_the_product_of_sums_closely(seed: int) -> None:
     rng = np.random.default_rng([seed, 2])
     layers = int(rng.integers(1, 5))
@@ -76,7 +77,7 @@ def test_the_least_weighted_sum_is_a_corner_of_the_pareto_set(seed: int, toleran
             assert cost.energy_pj + weight * cost.latency_cycles <= truth * (1.0 + tolerance) * (1.0 + 1e-9)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_a_mixture_of_searches_is_below_the_least_energy(seed: int) -> None:
     rng = np.random.default_rng(seed)
     mappings = rng.uniform(1, 50, (30, 6))  # accesses of every mapping there is

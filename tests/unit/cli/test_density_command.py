@@ -1,5 +1,6 @@
 """`codesign density`, and its file as `--zeros` of `map`, `evaluate` and `explore`: what is printed, written and refused."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -66,6 +67,39 @@ def test_explore_takes_the_same_file(zeros: Path, tmp_path: Path) -> None:
     )  # fmt: skip
     assert found.code == 0, found.err
     assert found.json["trials"] == 2
+    shown = " ".join(found.err.split())
+    assert shown.count("real masks") == len(found.json["front"]) and "zeros spread evenly would be off by" in shown
+
+
+def test_explore_at_another_node_says_that_its_figures_are_scaled(tmp_path: Path) -> None:
+    given = (
+        "explore", "--network", DIGITS, "--batch", 1, "--space", "eyeriss", "--technology", "cmos-7nm", "--optimizer", "random",
+        "--trials", 1, "--mapper", "anneal", "--evaluations", 20, "--certify", 0, "--out", tmp_path / "s",
+    )  # fmt: skip
+    text = run(*given)
+    assert text.code == 0, text.err
+    assert "figures: cmos-7nm; no figure is measured: arithmetic scaled from 45 nm" in " ".join(text.out.split())
+    found = run(*given, "--format", "json")
+    assert found.json["provenance"]["area"] == found.json["provenance"]["energy"] == "scaled"
+    page = (tmp_path / "s" / "report.html").read_text("utf-8")
+    assert "scaled" in page and "eyeriss@cmos-7nm" in page
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"mask": "zeros.masks/77.npy"}, "cannot be read"),
+        ({"mask": "zeros.masks/0.npy"}, "has shape"),
+        ({"least": 0.99, "most": 1.0, "density": 0.5}, "must lie between"),
+        ({"most": 1.5}, "a density must be a number from 0 to 1, got 1.5"),
+    ],
+)
+def test_a_broken_file_is_refused_before_the_search(zeros: Path, change: dict[str, object], message: str) -> None:
+    document = json.loads(zeros.read_text("utf-8"))
+    document["zeros"]["operands"][4] |= change
+    zeros.write_text(json.dumps(document), "utf-8")
+    found = run("map", *QUICK, "--zeros", zeros, "--zero-support", "skipping")
+    assert found.code == 2 and message in found.err and not found.out.strip(), found.err
 
 
 @pytest.mark.parametrize(

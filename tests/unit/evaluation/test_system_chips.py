@@ -1,4 +1,4 @@
-"""Dies of a system as the chips of a language model, worked by hand (docs/explanation/many-cores.md, rules M95 to M97)."""
+"""Dies of a system as the chips of a language model, worked by hand (rules M95 to M97)."""
 
 import json
 from dataclasses import replace

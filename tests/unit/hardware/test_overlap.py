@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping as MappingABC
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from codesign.hardware.cycles import nest_cycles, queue_cycles
 from codesign.hardware.execute import core_job, execute, nest_job, random_values
 from codesign.hardware.layout import Layout, LayoutKind, Place, box_of_places
 from codesign.hardware.memory_timing import MemoryTiming
+from codesign.hardware.nest_image import nest_image
 from codesign.hardware.nest_loops import parameters_of
 from codesign.hardware.nest_plan import NestPlan, layouts_of
 from codesign.hardware.queue_image import core_image
@@ -183,6 +185,76 @@ def test_a_local_memory_takes_words_that_lie_side_by_side_at_once(words: int, gr
     assert nest_cycles(plan, layouts_of(plan)) < nest_cycles(one, layouts_of(one))
     job = nest_job(computation, architecture, mapping, p, register_map(p))
     verdict = execute(job, random_values(computation, np.random.default_rng(words)), simulate_in_python)
+    assert verdict.wrong is None and not verdict.differences and verdict.run.cycles == job.predicted_cycles
+
+
+@pytest.mark.parametrize(("words", "dataflow"), [(3, "weight-stationary"), (5, "row-stationary")])
+def test_the_last_words_of_a_local_tile_may_be_fewer(words: int, dataflow: str) -> None:
+    computation = Computation.parse("O[k,p] += I[2*p+r] * W[k,r]", k=4, p=4, r=words, bits=8, partial_bits=32)
+    architecture = SCRATCHPAD.build(DESIGN | {"dataflow": dataflow, "links": "none", "local_bytes": 128})
+    kept = ("I", "W", "O") if dataflow == "row-stationary" else ("W",)
+    mapping = Mapping.from_levels(
+        [
+            LevelMapping("DRAM", ("I", "W", "O"), (("k", 2),)),
+            LevelMapping("Scratchpad", ("I", "W", "O"), (("p", 2),), (("k", 2, "x"), ("p", 2, "y"))),
+            LevelMapping("Local", kept, (("r", words),)),
+        ]
+    )
+    p = parameters_of(architecture, computation, 8, 32, "machine")
+    plan = NestPlan(computation, architecture, mapping, p, LayoutKind.PARTLY)
+    assert plan.groups["B"] == Fraction(words, -(-words // 4))
+    one = NestPlan(computation, architecture, mapping, p, LayoutKind.BLOCKED)
+    assert nest_cycles(plan, layouts_of(plan)) <= nest_cycles(one, layouts_of(one))
+    job = nest_job(computation, architecture, mapping, p, register_map(p))
+    mine = replace(job, image=nest_image(plan, register_map(p)), predicted_cycles=nest_cycles(plan, layouts_of(plan)))
+    verdict = execute(mine, random_values(computation, np.random.default_rng(words)), simulate_in_python)
+    assert verdict.wrong is None and not verdict.differences and verdict.run.cycles == mine.predicted_cycles
+
+
+# ---------------------------------------------------------------------- folded loops
+@pytest.mark.parametrize(
+    ("links", "dataflow"),
+    [("none", "weight-stationary"), ("multicast", "row-stationary"), ("systolic", "output-stationary")],
+)
+def test_a_folded_loop_lets_elements_rest(links: str, dataflow: str) -> None:
+    computation = Computation.parse("L[i,j] += M[i,k] * N[k,j]", i=4, j=5, k=4, bits=8, partial_bits=32)
+    design = DESIGN | {"pe_rows": 8, "pe_cols": 4, "dataflow": dataflow, "links": links, "local_bytes": 64}
+    architecture = SCRATCHPAD.build(design)
+    kept = {"row-stationary": ("M", "N", "L"), "output-stationary": ("L",), "weight-stationary": ("N",)}[dataflow]
+    mapping = Mapping.from_levels(
+        [
+            LevelMapping("DRAM", ("M", "N", "L"), (("k", 2),)),
+            LevelMapping("Scratchpad", ("M", "N", "L"), (("i", 2),), (("j", 5, "y"), ("k", 2, "x"))),
+            LevelMapping("Local", kept, (("i", 2),)),
+        ]
+    )
+    p = parameters_of(architecture, computation, 8, 32, "machine")
+    plan = NestPlan(computation, architecture, mapping, p)
+    assert plan.fold is not None and len(plan.resting) > 0
+    assert plan.used_rows * plan.used_cols - len(plan.resting) == 10
+    job = nest_job(computation, architecture, mapping, p, register_map(p))
+    verdict = execute(job, random_values(computation, np.random.default_rng(3)), simulate_in_python)
+    assert verdict.wrong is None and not verdict.differences and verdict.run.cycles == job.predicted_cycles
+
+
+# ---------------------------------------------------------------------- places of small tiles
+@pytest.mark.parametrize("order", [("i", "k"), ("k", "i")])
+def test_small_tiles_have_several_places(order: tuple[str, str]) -> None:
+    computation = Computation.parse("L[i,j] += M[i,k] * N[k,j]", i=12, j=4, k=6, bits=8, partial_bits=32)
+    architecture = SCRATCHPAD.build(DESIGN | {"dataflow": "weight-stationary", "links": "multicast"})
+    mapping = Mapping.from_levels(
+        [
+            LevelMapping("DRAM", ("M", "N", "L"), tuple((d, {"i": 12, "k": 3}[d]) for d in order)),
+            LevelMapping("Scratchpad", ("M", "N", "L"), (), (("k", 2, "y"), ("j", 4, "x"))),
+            LevelMapping("Local", ("N",)),
+        ]
+    )
+    p = parameters_of(architecture, computation, 8, 32, "machine")
+    plan = NestPlan(computation, architecture, mapping, p)
+    old_sums = order == ("k", "i")  # a tile must be stored before it comes again
+    assert {q: len(plan.halves[q]) for q in "ABO"} == {"A": 8, "B": 8, "O": 2 if old_sums else 8}
+    job = nest_job(computation, architecture, mapping, p, register_map(p))
+    verdict = execute(job, random_values(computation, np.random.default_rng(5)), simulate_in_python)
     assert verdict.wrong is None and not verdict.differences and verdict.run.cycles == job.predicted_cycles
 
 

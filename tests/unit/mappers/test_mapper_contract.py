@@ -13,6 +13,7 @@ from codesign.mapping.mapping import Mapping, Spatial, Storage, Temporal
 from codesign.testing.recomputed_cycles import busy_cycles, is_rounded_up
 from codesign.workloads.computation import Computation
 from experiments.attacks.problems import random_problem
+from tests.seeds import seeds
 
 BUDGET = Budget(evaluations=300)
 
@@ -175,11 +176,11 @@ def loops_of_level(mapping: Mapping, level: str) -> list[Temporal]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(12))
 @pytest.mark.parametrize("name", sorted(MAPPERS))
 def test_random_architectures_never_give_an_invalid_mapping(name: str, seed: int) -> None:
     problem = random_problem(np.random.default_rng(500 + seed), constrained=seed % 2 == 1, free_bypass=seed % 3 == 2)
-    result = create(name).map(problem, Objective.EDP, budget=Budget(evaluations=120, time_limit_s=5.0), seed=seed)
+    result = create(name).map(problem, Objective.EDP, budget=Budget(evaluations=120, time_limit_s=1.5), seed=seed)
     if result.mapping is None:
         assert result.infeasible is not None
         return

@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 
 from codesign.arch.architecture import Links
+from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
 from codesign.cost.cost import Infeasible
+from codesign.evaluation.design import describe_space, load_design_space, space_of_record
 from codesign.evaluation.network import EvaluationOptions, evaluate_workload
 from codesign.mappers.registry import create
 from codesign.mapping.constraints import MappingProblem
@@ -103,3 +105,24 @@ def test_infeasible_designs_say_why() -> None:
     assert isinstance(result, Infeasible)
     assert "Scratchpad" in result.resource and result.demand > result.limit
     assert "layer" in result.detail
+
+
+@pytest.mark.parametrize("node", [7, 45])
+def test_another_technology_changes_figures_and_the_name_alone(node: int) -> None:
+    space = load_design_space(f"scratchpad@cmos-{node}nm")
+    assert (
+        space.name == f"scratchpad@cmos-{node}nm"
+        and space_of_record(describe_space(space, space.name)).name == space.name
+    )
+    plain, other = SCRATCHPAD.build(BASE), space.build(BASE)
+    assert other.technology == f"cmos-{node}nm" and plain.technology == "cmos-22nm"
+    assert [x.capacity_bytes for x in other.levels] == [x.capacity_bytes for x in plain.levels]
+    assert plain.area_mm2 is not None and other.area_mm2 is not None
+    assert (other.area_mm2 < plain.area_mm2) == (node < 22)
+
+
+def test_a_space_that_fixes_its_technology_refuses_another() -> None:
+    with pytest.raises(UserError, match=r"'wide' takes no other technology.*--constraint"):
+        load_design_space("wide@cmos-7nm")
+    with pytest.raises(UserError, match="unknown technology"):
+        load_design_space("scratchpad@cmos-7n")

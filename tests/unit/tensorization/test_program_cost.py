@@ -1,4 +1,4 @@
-"""Formulas Q1-Q9 of docs/explanation/hasco.md: its worked example by hand, and what each of them is there for."""
+"""Formulas Q1-Q9 of `codesign.tensorization.program_cost`: its worked example by hand, and what each of them is there for."""
 
 from dataclasses import replace
 

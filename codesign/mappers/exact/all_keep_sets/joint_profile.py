@@ -71,7 +71,7 @@ class JointProfile:
 
     @cached_property
     def windows(self) -> Windows:
-        """What slides."""
+        """Which windows slide, and what their boundaries may save."""
         problem, instance, lattice = self.problem, self.problem.instance, self.exact.lattice
         n_levels, n_dims, n, t = instance.n_levels, instance.n_dims, lattice.n_tiles, problem.sliding
         if t < 0:
@@ -111,7 +111,7 @@ class JointProfile:
         return number, np.array(tables)
 
     def program(self) -> JointProgram:
-        """The operations of `run`."""
+        """The list of operations that `run` goes through."""
         return self.problem.program_of(self.spatial, self.windows.tensor >= 0, bool(self.windows.first[-1] > 0))
 
     def run(self, weight: FloatArray, restricted: FloatArray | None = None, live: IntArray | None = None) -> float:

@@ -77,7 +77,7 @@ class Rows:
         )
 
     def of(self, chosen: IntArray) -> "Rows":
-        """Some of them."""
+        """The rows with the indices given."""
         return Rows(self.vectors[chosen], self.energy[chosen], self.cycles[chosen], self.value[chosen])
 
     def parts(self, stage: int) -> Iterator[Part]:

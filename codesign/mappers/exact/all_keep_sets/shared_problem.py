@@ -82,7 +82,7 @@ class JointProblem:
 
     @cached_property
     def vectors(self) -> tuple[Vectors, ...]:
-        """Of every fan-out."""
+        """Vectors of spatial factors that every fan-out may have."""
         divisors = self.instance.lattice.divisors
         levels = range(self.instance.n_levels)
         return tuple(expand(options_of(self.instance, m, self.kept_inside(m)), divisors) for m in levels)
@@ -101,7 +101,7 @@ class JointProblem:
 
     @cached_property
     def relevant(self) -> IntArray:
-        """``T x D``."""
+        """Whether a dimension indexes a tensor: ``T x D``."""
         return self.instance.relevant.astype(np.int64)
 
     @cached_property
@@ -111,7 +111,7 @@ class JointProblem:
 
     @cached_property
     def n_ports(self) -> int:
-        """Limited ports."""
+        """Number of ports whose bandwidth is limited."""
         return len(self.all_kept.ports)
 
     def bounds(self, rows: IntArray) -> FloatArray:
@@ -124,7 +124,7 @@ class JointProblem:
         return out
 
     def children_of(self, rows: IntArray) -> FloatArray:
-        """``P`` MACs in use."""
+        """MACs in use of every profile: ``P``."""
         first, factors, _ = self.stacked
         return np.asarray(factors[rows + first[:-1]].prod(axis=(1, 2)))
 

@@ -51,7 +51,7 @@ class FixedKeep:
 
     @cached_property
     def fanouts(self) -> tuple[FanoutOptions, ...]:
-        """Options of every fan-out."""
+        """The options that every fan-out has."""
         found = []
         for m in range(self.instance.n_levels):
             inside = tuple(
@@ -68,7 +68,7 @@ class FixedKeep:
 
     @cached_property
     def options(self) -> Options:
-        """All options, concatenated."""
+        """The options of all fan-outs, one after another."""
         plain = self.instance.plain
         plain_share, share = [], np.concatenate([f.share for f in self.fanouts])
         for f in self.fanouts:
@@ -101,7 +101,7 @@ class FixedKeep:
 
     @cached_property
     def hardware(self) -> Hardware:
-        """Arrays for compiled code."""
+        """The architecture as arrays for compiled code."""
         instance, problem = self.instance, self.instance.problem
         n_levels, n_tensors = instance.n_levels, instance.n_tensors
         kept = np.full((n_levels, n_tensors), -1, np.int64)
@@ -140,7 +140,7 @@ class FixedKeep:
 
     @cached_property
     def states(self) -> States:
-        """The state machine."""
+        """The states of the dynamic program and their transitions."""
         slides = tuple(bool(axes) for axes in self.instance.sliding_axes)
         return make_states(self.keep, slides, self.instance.rules)
 

@@ -107,7 +107,7 @@ class Coefficients(NamedTuple):
 
 
 def make_running(n_levels: int, n_tensors: int, n_dims: int, n_kinds: int, n_ports: int) -> Running:
-    """Room for the sums."""
+    """Room for the sums that are kept while boundaries are priced."""
     n = n_levels + 1
     return Running(
         np.ones(n),

@@ -203,7 +203,7 @@ class Instance:
         return dims, bounds
 
     def empty_nest(self) -> Nest:
-        """Room for a nest."""
+        """Room for the rows of a nest."""
         shape = (self.n_levels, self.n_tensors)
         return Nest(np.zeros((self.most_loops, 4), np.int64), np.full(shape, BYPASSED, np.int64))
 

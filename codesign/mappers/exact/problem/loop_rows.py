@@ -20,7 +20,7 @@ class LoopRows:
         self._left = {i: int(instance.problem.bounds[i]) for group in instance.members for i in group}
 
     def temporal(self, d: int, factor: int) -> None:
-        """A loop in time."""
+        """Write the row of a loop in time."""
         self._place(d, factor, TEMPORAL, -1)
 
     def fanout(self, m: int, factors: dict[int, int]) -> None:

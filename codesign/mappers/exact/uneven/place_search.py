@@ -126,5 +126,5 @@ class PlaceSearch:
             self._unsearched = min(self._unsearched, value)
 
     def nest(self, places: Places, walk: Walk) -> tuple[Nest, int]:
-        """What the kernel scores."""
+        """The nest of a walk as the cost kernel scores it."""
         return write_nest(self.queue.problem.instance, places.spatial, walk.steps)

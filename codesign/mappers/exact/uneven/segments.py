@@ -227,7 +227,7 @@ class Plain:
         return tuple(not (status.left or (status.unpaid and r)) for r in self.relevant)
 
     def stands(self, status: Status) -> tuple[tuple[int, int, bool], ...]:
-        """Anywhere."""
+        """Where the walk may stand: anywhere, as no window slides."""
         return ()
 
     def moves(self, i: int, segment: Segment, at: Status) -> Iterator[tuple[Action, Status]]:

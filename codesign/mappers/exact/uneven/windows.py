@@ -1,7 +1,18 @@
-"""What is known of a tensor whose windows slide (P9 to P12, docs/explanation/exact-mapper.md).
+"""What is known of a tensor whose windows slide (P9 to P13).
 
 A *run* is a loop along a sliding axis that the walk stands in; a *chain* is what steps of later loops may still save once the
 innermost loop has moved the window (rule R2).
+
+* P9, Fresh nodes: While a node is *fresh* the walk takes no loop, unless the tensor pays whole tiles or begins a run.
+  One tensor may slide.
+* P10, Runs: A *run* is one loop of f over a dimension of a sliding axis. Fresh nodes pay (iterations outside) x
+  (whole tile + (f - 1) x new words).
+* P11, Chains: Steps of later loops may repeat the innermost step (R2, R4 `timeloop`). The state holds the travel of
+  the first loop and the sum since; a run that repeats takes words off. Three chains are followed; of others the most
+  that may be saved is taken off.
+* P12, Loops met before: Chains whose later steps seem not to move the tile begin only after a loop that does not
+  index the tensor, which the state says.
+* P13: No sequence of loops gets below B1: checked on 4,000 random axes; a test repeats part.
 """
 
 from collections.abc import Iterator

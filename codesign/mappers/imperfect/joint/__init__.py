@@ -1,1 +1,1 @@
-"""A bound on energy and cycles of the same imperfect mapping: rules IB7 to IB13 of docs/explanation/exact-mapper.md."""
+"""A bound on energy and cycles of the same imperfect mapping: rules IB7 to IB16 (docs/explanation/exact-mapper.md)."""

@@ -1,4 +1,8 @@
-"""What the fan-outs may do: every vector of spatial factors of each, and the profiles of all of them together (rule IB8)."""
+"""What the fan-outs may do: every vector of spatial factors of each, and the profiles of all of them together (rule IB8).
+
+* IB8, Profiles: One factor for each dimension at every fan-out; factors that no child would use up belong to another
+  profile. A factor i x j, j along y, is cut with more than j (i - 1) tiles, or the next number counts.
+"""
 
 import math
 from dataclasses import dataclass

@@ -74,7 +74,7 @@ class JointProblem:
 
     @cached_property
     def constant(self) -> float:
-        """Energy of the MACs."""
+        """Energy of the MACs, the same in every mapping."""
         return float(self.arrays.macs * self.arrays.mac_energy)
 
     @cached_property

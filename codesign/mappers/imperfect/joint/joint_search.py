@@ -1,4 +1,11 @@
-"""Best first over what the fan-outs do: the least energy, latency or product of both that no imperfect mapping is below (rule IB13)."""
+"""Best first over what the fan-outs do: the least energy, latency or product of both that no imperfect mapping is below (rule IB13).
+
+* IB13, Parts: If the nest read off is slower than the profile's least cycles, the profile is divided. The slower part
+  costs its energy times these cycles; the faster is walked without places of too many steps, or with the prices of
+  B6. The search ends within 0.05 %, or after 8 x 10^7 steps.
+* IB15, Tiles that are products: The least tile may be no product of inner factors. Then the profile is divided by the
+  number of inner tiles along the dimension that exceeds most: this one, and any other.
+"""
 
 import heapq
 import math
@@ -120,7 +127,7 @@ class JointSearch:
 
     @property
     def objective(self) -> Objective:
-        """What is minimised."""
+        """What the search minimises."""
         return self.search.objective
 
     def profile(self, row: int) -> Profile:

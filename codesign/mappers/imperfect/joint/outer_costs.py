@@ -1,4 +1,4 @@
-"""The least costs of all that closes outside the first fan-out, and what they drop (rule IB16 of docs/explanation/exact-mapper.md)."""
+"""The least costs of all that closes outside the first fan-out, and what they drop (rule IB16 of `codesign.mappers.imperfect.joint.outer_walk`)."""
 
 import math
 from dataclasses import dataclass

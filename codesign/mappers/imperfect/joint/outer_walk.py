@@ -1,4 +1,11 @@
-"""The walk over the levels outside the first fan-out, once for all profiles (rule IB16 of docs/explanation/exact-mapper.md)."""
+"""The walk over the levels outside the first fan-out, once for all profiles (rule IB16).
+
+* IB16, Outer levels by themselves: IB12 runs once for all profiles, inwards, over the level of the outermost fan-out
+  and those outside it. It counts only words asked for there. A tensor kept further in is open with at least its
+  distinct words, or paid with the number of tiles there. A profile costs at least the greater of this and its own sum
+  of the same words, besides the rest. Used for more than 8 profiles; from 128 on, up to 32 of all bounds are opened
+  first.
+"""
 
 import math
 

@@ -119,6 +119,6 @@ class Cache:
     found: dict[bytes, tuple[Cells, IntArray, FloatArray]] = field(default_factory=dict)
 
     def expect(self, profile: Profile, most: list[FloatArray]) -> None:
-        """Announce a profile."""
+        """Announce a profile with the costs that matter to it at each inner level."""
         for v, name in enumerate(profile.inner):
             self.most[name] = np.maximum(self.most[name], most[v]) if name in self.most else most[v].copy()

@@ -2,7 +2,17 @@
 
 Every tensor is seen as (channels, rows, columns) per sample. Where producer and consumer see a tensor differently (reshapes,
 slices, attention operands) the edge is *whole*: each consumer tile needs all of the producer's output for its samples.
-Rules S1 to S6 of `docs/explanation/soma.md` say what becomes of each operator.
+What becomes of each operator:
+
+* S1: Convolutions have the weights, work and reads of their taps. Inputs of a tile reach over the window with its
+  dilation; where outputs lie further apart, at most each output's own taps are read.
+* S2: Weights are parameters, constants, and inputs that do not grow with the batch, loaded once. Other inputs in the
+  place of weights are loaded in full for every tile that needs them. Biases are not counted.
+* S3: Products are 1 x 1 convolutions with one group for each batch index of both operands. An index of the first
+  operand alone is a row, so keys shared by several heads are held once.
+* S4: Transposed convolutions are one layer for each number of taps, phases as channels (W2a).
+* S5: A cache that grows is not copied: readers read cache and new part, and the new part is stored.
+* S6: Lookups read as many elements of their table as they write.
 """
 
 import math

@@ -1,4 +1,17 @@
-"""What no SoMa schedule of a network can beat, whatever it fuses (rules B1-B5, docs/explanation/soma.md)."""
+"""What no SoMa schedule of a network can beat, whatever it fuses (rules B1-B5).
+
+* B1, DRAM traffic: Weights and constants cross once, external inputs once for each reader, results once. Data between
+  two layers may stay: tile by tile, if the weights of both fit at once; whole, if it fits beside the weights of
+  either.
+* B2, Cover: A layer's tiles cover all of its output if nobody in its fine-grained group reads it. Else they cover
+  what readers need, the least over all numbers of tiles: of the reader that needs least in the published model, of
+  the one that needs most under `whole_outputs`.
+* B3, Tiles: All tile shapes are priced by the template; tiles needed times cycles, and times energy, the least of
+  each. Beyond 400,000 shapes, and on other machines, the largest layers count their arithmetic alone.
+* B4: Latency is at least the channel's time for B1, and at least the tiles' cycles after the first weights and before
+  the last store. Energy is at least that of B3 and of B1's bytes.
+* B5: The objective grows with both, so its value at both bounds is below every schedule.
+"""
 
 import math
 from dataclasses import dataclass

@@ -26,6 +26,7 @@ from codesign.mapping.constraints import Constraints, Keep, MappingProblem
 from codesign.workloads.computation import Computation
 from experiments.attacks.problems import WINDOWS, random_problem
 from tests.reference_data import KEPT_HERE
+from tests.seeds import seeds
 
 CONVOLUTION = "Outputs[K,P,Q] += Inputs[C,P+R,Q+S] * Weights[K,C,R,S]"
 
@@ -43,7 +44,7 @@ def rows_of(problem: JointProblem, most: int = 40) -> np.ndarray:
     return rows[:: max(1, len(rows) // most)]
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(12))
 def test_bounds_get_sharper(seed: int) -> None:
     problem = joint_problem(random_problem(np.random.default_rng(seed), free_bypass=True, size=24, levels=3))
     if problem.sliding >= 0 and problem.instance.bounded_only(problem.sliding):
@@ -127,7 +128,7 @@ def test_free_keep_sets_of_a_real_layer_are_proven(objective: Objective) -> None
     assert objective.of(result.cost) <= objective.of(kept.cost) * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_threads_find_the_same_optimum(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bypass, "FEW", 0)
     monkeypatch.setattr(bypass, "_PROFILES_ALONE", 0)
@@ -201,7 +202,7 @@ def sliding_on(seed: int) -> MappingProblem:
     )
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(60))
 def test_levels_that_hold_the_same_tile_are_left_out_without_loss(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     source = sliding_on(seed)
     if seed % 2:

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -108,9 +109,11 @@ def test_samples_run_in_the_batches_that_a_file_fixes(tmp_path: Path) -> None:
         ({"picture": np.zeros((0, 1, 16, 16), np.float32)}, "got 0 x 1 x 16 x 16"),
         ({"a": np.zeros(2), "b": np.zeros(2)}, "unknown input"),
         ({}, "no samples for input 'picture'"),
+        ({"picture": np.full((1, 1, 16, 16), np.nan, np.float32)}, "has 256 values that are no finite numbers"),
+        ({"picture": np.full((1, 1, 16, 16), "a")}, "takes numbers, got <U1"),
     ],
 )
-def test_samples_that_do_not_fit_are_one_message(samples: dict[str, npt.NDArray[np.float32]], message: str) -> None:
+def test_samples_that_do_not_fit_are_one_message(samples: dict[str, npt.NDArray[Any]], message: str) -> None:
     path = DIGITS / "digits.onnx"
     with pytest.raises(UserError, match=message):
         observe(path, load_network(path, batch=1), samples, masks=False)
