@@ -31,6 +31,7 @@ from codesign.evaluation.design import DesignSpace, load_design_space
 from codesign.evaluation.network import EvaluationOptions, evaluate_workload
 from codesign.mappers.exact.mapper import ExactMapper
 from codesign.optim.certificate import Certificate
+from codesign.optim.optimizer import Optimizer
 from codesign.optim.pareto import front
 from codesign.workloads.load import load_network
 from codesign.workloads.network import Network
@@ -48,6 +49,13 @@ _WIDE_RUNS = "mobilenet_v2"
 
 _SAME = 1e-6
 """Relative; tables have nine digits, and mappings of equal energy-delay product may differ in the tenth."""
+
+
+_SHOWN_S = 30.0
+"""CPU seconds between two lines that say how far the proof is."""
+
+_LEAST_S = 1e-3
+"""CPU seconds left to a search whose bounds took all."""
 
 
 @dataclass(frozen=True)
@@ -123,31 +131,40 @@ class Proven:
 
 
 def prove(case: Case, epsilon: float, cpu_limit_s: float) -> Proven:
-    """Evaluate until the front is proven or time is up."""
+    """Evaluate until the front is proven or time is up; what is left when no evaluation would end in time goes into bounds."""
     started = time.process_time()
+
+    def left() -> float:
+        return cpu_limit_s - (time.process_time() - started)
+
     bounds = DesignBounds(case.space, case.network)
-    optimizer = codesign.optim.create(
-        "exact", case.space.space, case.objectives, bounds=bounds, options={"epsilon": epsilon}
-    )
-    state = optimizer.certificate()
-    assert state is not None
+    options = {"epsilon": epsilon, "cpu_limit_s": max(left(), _LEAST_S)}
+    optimizer = codesign.optim.create("exact", case.space.space, case.objectives, bounds=bounds, options=options)
+    state = _state_of(optimizer)
     ready = time.process_time() - started
     print(f"{case.name}: bounds of {state.designs:,} designs in {ready:.1f} CPU s", file=sys.stderr, flush=True)
-    shown = started
-    while time.process_time() - started < cpu_limit_s and (points := optimizer.ask(1)):
+    shown, longest = left(), 0.0
+    while left() > longest and (points := optimizer.ask(1)) and left() > longest:
+        begun = left()
         metrics = judge(case, points[0])
         optimizer.tell(points[0], metrics, feasible=metrics is not None)
-        if time.process_time() - shown > 30.0:
-            shown = time.process_time()
-            state = optimizer.certificate()
-            assert state is not None
-            print(f"{case.name}: {state.sentence()}; {shown - started:.0f} CPU s", file=sys.stderr, flush=True)
-    state = optimizer.certificate()
-    assert state is not None
+        longest = max(longest, begun - left())
+        if shown - left() > _SHOWN_S:
+            shown = left()
+            sentence = _state_of(optimizer).sentence()
+            print(f"{case.name}: {sentence}; {cpu_limit_s - shown:.0f} CPU s", file=sys.stderr, flush=True)
+    while left() > 0.0 and optimizer.tighten(lambda: left() <= 0.0):
+        pass
     history = optimizer.history()
     works = np.isfinite(history.objectives).all(axis=1)
     points = case.space.space.to_points(history.indices[works])
-    return Proven(state, points, history.objectives[works], ready)
+    return Proven(_state_of(optimizer), points, history.objectives[works], ready)
+
+
+def _state_of(optimizer: Optimizer) -> Certificate:
+    state = optimizer.certificate()
+    assert state is not None
+    return state
 
 
 def compare(case: Case, values: Floats) -> dict[str, Any]:

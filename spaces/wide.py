@@ -7,9 +7,18 @@ depend on the clock; bandwidth per cycle does.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 
-from codesign.arch.architecture import Architecture, Arithmetic, Fanout, LevelKind, Links, Ports, StorageLevel
+from codesign.arch.architecture import (
+    AccessEnergy,
+    Architecture,
+    Arithmetic,
+    Fanout,
+    LevelKind,
+    Links,
+    Ports,
+    StorageLevel,
+)
 from codesign.arch.dram import effective_bandwidth
 from codesign.arch.technology import apply_technology
 from codesign.arch.technology_files import load_technology
@@ -25,6 +34,11 @@ BURST_OVERHEAD_NS = 13.75
 """Time a burst waits before its first beat: opening a row, tRCD of DDR4-2400 (JEDEC JESD79-4)."""
 
 HBM_CHANNEL_BITS = 64
+
+_SHARED = 4096
+"""Arrays and memories that are remembered: designs listed one after another share them."""
+
+_NOTHING = AccessEnergy(0.0, 0.0, 0.0)
 
 TECHNOLOGIES = ("cmos-65nm", "cmos-45nm", "cmos-32nm", "cmos-22nm")
 
@@ -57,41 +71,65 @@ class WideBuilder:
 
     def __call__(self, point: Mapping[str, Value]) -> Architecture:
         """The architecture of a design of `WIDE.space`."""
-        table = load_technology(str(point["technology"]))
         clock_hz = float(point["clock_mhz"]) * 1e6
         device, beats = str(point["dram"]), int(point["burst_beats"])
         bus_bits = HBM_CHANNEL_BITS if device == "hbm2" else int(point["bus_bits"])
         count = int(point["pseudo_channels"] if device == "hbm2" else point["channels"])
-        overhead = BURST_OVERHEAD_NS * GIGATRANSFERS[device]
-        per_beat = effective_bandwidth(bus_bits // 8, beats, overhead)
-        words = count * per_beat * GIGATRANSFERS[device] * 1e9 / clock_hz * 8 / self.bits
         name = str(point["technology"])
+        memory = _memory(self.bits, name, device, clock_hz, (count, bus_bits, beats))
         local = (
             str(point["local_kind"]),
             int(point["local_bytes"]),
             int(point["local_word_bits"]),
             str(point["dataflow"]),
         )
+        array = _array(self.bits, name, int(point["pe_cols"]), int(point["pe_rows"]), str(point["links"]), local)
         scratchpad = _scratchpad(
             name, int(point["scratchpad_kib"]), int(point["banks"]), int(point["scratchpad_word_bits"])
         )
-        fanout = Fanout(int(point["pe_cols"]), int(point["pe_rows"]), Links(point["links"]))
-        levels = (
-            StorageLevel(
-                "DRAM",
-                LevelKind.DRAM,
-                word_bits=self.bits,
-                read_bandwidth_words_per_cycle=words,
-                write_bandwidth_words_per_cycle=words,
-                ports=Ports.SHARED,
-            ),
-            replace(scratchpad, fanout=fanout),
-            _local(name, *local),
+        above, inner = array.levels
+        return Architecture(
+            "wide",
+            (memory.levels[0], replace(scratchpad, fanout=above.fanout), inner),
+            array.mac,
+            clock_hz,
+            array.technology,
+            array.extra_area_mm2 + memory.extra_area_mm2,
+            array.extra_leakage_mw + memory.extra_leakage_mw,
         )
-        plain = Architecture("wide", levels, Arithmetic(bits=self.bits), clock_hz)
-        burst_bytes = bus_bits // 8 * beats
-        filled = apply_technology(plain, table, dram=device, dram_burst_bytes=burst_bytes)
-        return add_dma(filled, table, bus_bits * count, burst_bytes)
+
+
+@lru_cache(_SHARED)
+def _memory(bits: int, technology: str, device: str, clock_hz: float, channels: tuple[int, int, int]) -> Architecture:
+    """DRAM and the DMA engine: channels, bits of each one's bus, and beats of a burst."""
+    table = load_technology(technology)
+    count, bus_bits, beats = channels
+    burst_bytes = bus_bits // 8 * beats
+    per_beat = effective_bandwidth(bus_bits // 8, beats, BURST_OVERHEAD_NS * GIGATRANSFERS[device])
+    words = count * per_beat * GIGATRANSFERS[device] * 1e9 / clock_hz * 8 / bits
+    level = StorageLevel(
+        "DRAM",
+        LevelKind.DRAM,
+        word_bits=bits,
+        read_bandwidth_words_per_cycle=words,
+        write_bandwidth_words_per_cycle=words,
+        ports=Ports.SHARED,
+    )
+    alone = Architecture("memory", (level,), Arithmetic(bits=bits), clock_hz)
+    filled = apply_technology(alone, table, dram=device, dram_burst_bytes=burst_bytes, interconnect=False)
+    return add_dma(filled, table, bus_bits * count, burst_bytes)
+
+
+@lru_cache(_SHARED)
+def _array(
+    bits: int, technology: str, columns: int, rows: int, links: str, local: tuple[str, int, int, str]
+) -> Architecture:
+    """PEs with their memories and links, under a level that stands for the scratchpad: what links cost does not depend on it."""
+    above = StorageLevel(
+        "Scratchpad", energy=_NOTHING, area_mm2=0.0, leakage_mw=0.0, fanout=Fanout(columns, rows, Links(links))
+    )
+    alone = Architecture("array", (above, _local(technology, *local)), Arithmetic(bits=bits))
+    return apply_technology(alone, load_technology(technology))
 
 
 @cache

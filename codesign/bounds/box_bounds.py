@@ -1,6 +1,6 @@
 """Bounds of boxes of a hardware space for a workload: the tables of designs, asked for optimistic machines (rule LB12)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Protocol, final
 
@@ -119,20 +119,27 @@ class BoxBounds:
                 values[:, column] = np.maximum(values[:, column], shown)
         return values
 
-    def sharpened(self, low: Indices, high: Indices, metrics: Sequence[str], tolerance: float = 0.0) -> Floats:
+    def sharpened(
+        self,
+        low: Indices,
+        high: Indices,
+        metrics: Sequence[str],
+        tolerance: float = 0.0,
+        enough: Callable[[], bool] | None = None,
+    ) -> Floats:
         """Bounds of one box from exact searches of its optimistic machine, layer by layer: ``d`` twice to ``m``.
 
         A layer is not searched where mappings found elsewhere show that all layers left together can raise a sum by no more than
-        the share `tolerance`.
+        the share `tolerance`. What is known counts once it is `enough`, asked between searches.
         """
         figures, area, leakage = self._figures.of(low[None], high[None])
         machine = figures.architecture(0)
         names = [OBJECTIVES.get(m, m) for m in metrics]
         if any(name != _PRODUCT for name in names):
             for column in (0, 1):  # energy first: its mappings are mostly as quick as any
-                self._searches.search(machine, column, tolerance)
+                self._searches.search(machine, column, tolerance, enough)
         if _PRODUCT in names:
-            self._searches.search_products(machine, self._beside(figures, leakage)[0], tolerance)
+            self._searches.search_products(machine, self._beside(figures, leakage)[0], tolerance, enough)
         return np.asarray(self._values(figures, area, leakage, [self._searches.known(machine)], metrics)[0])
 
     def _beside(self, figures: Figures, leakage: Floats) -> list[Beside]:

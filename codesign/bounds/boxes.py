@@ -26,7 +26,7 @@ from codesign.arch.architecture import (
     Ports,
     StorageLevel,
 )
-from codesign.bounds.parts import Figures, Parts
+from codesign.bounds.parts import Figures, Parts, shared_columns
 from codesign.core.errors import UserError
 from codesign.core.point import Point, PointValue
 
@@ -62,6 +62,9 @@ class GridSpace(Protocol):
 
     def sample(self, count: int, rng: np.random.Generator) -> Indices:
         """Valid rows drawn at random."""
+
+    def canonical(self, indices: Indices) -> Indices:
+        """Rows with index 0 where a parameter does not exist: rows that are equal then are one design."""
 
 
 class BuiltSpace(Protocol):
@@ -163,8 +166,7 @@ class BoxFigures:
     def _find_deciding(self) -> tuple[int, ...]:
         """Columns without an order, and those along which what cannot be ordered was seen to change."""
         found = {c for c, ordered in enumerate(self._space.ordered) if not ordered}
-        if len(self._extra) > 1:
-            found |= {c for c in self._extra[0] if all(c in group for group in self._extra)}
+        found |= set(shared_columns(self._extra))
         for column, size in enumerate(self._space.cardinalities):
             if column in found:
                 continue
@@ -185,22 +187,25 @@ class BoxFigures:
         base[list(self._deciding)] = row[list(self._deciding)]
         return base
 
-    def _group(self, columns: tuple[int, ...], row: Indices) -> tuple[tuple[int, ...], list[Architecture]]:
-        """The columns that are not deciding, and the machines of all their choices, deciding ones as in the row."""
+    def _group(
+        self, columns: tuple[int, ...], row: Indices, figures: Callable[[Architecture], PartFigures]
+    ) -> PartGrid:
+        """The figures of all choices of the columns that are not deciding, deciding ones as in the row; equal designs are built once."""
         free = tuple(c for c in columns if c not in self._deciding)
         shape = self._shape(free)
         rows = np.repeat(self._base(row)[None], math.prod(shape), axis=0)
         if free:
             rows[:, free] = np.stack(np.unravel_index(np.arange(len(rows)), shape), axis=1)
-        return free, self._built(rows)
+        different, which = np.unique(self._space.canonical(rows), axis=0, return_inverse=True)
+        found = [figures(machine) for machine in self._built(different)]
+        return _grid_of(free, shape, found, which.ravel())
 
     def _grid(self, part: str, row: Indices) -> PartGrid:
         """All choices of a part, deciding ones as in the row; made when first asked for."""
         columns = self._of_part(part)
         key = (part, *(int(row[c]) for c in columns if c in self._deciding))
         if key not in self._grids:
-            free, machines = self._group(columns, row)
-            self._grids[key] = _grid_of(free, self._shape(free), [self._kinds[part](a) for a in machines])
+            self._grids[key] = self._group(columns, row, self._kinds[part])
         return self._grids[key]
 
     def _rest(self, number: int, row: Indices) -> PartGrid:
@@ -211,13 +216,13 @@ class BoxFigures:
             mine = self._sampled[0].copy()
             own = [c for c in columns if c in self._deciding]
             mine[own] = row[own]
-            free, machines = self._group(columns, mine)
             less = self._built(mine[None])[0]
-            figures: list[PartFigures] = []
-            for a in machines:
+
+            def figures(a: Architecture) -> PartFigures:
                 area, leakage = a.extra_area_mm2 - less.extra_area_mm2, a.extra_leakage_mw - less.extra_leakage_mw
-                figures.append(({"area": area, "leakage": leakage}, {}, ()))
-            self._grids[key] = _grid_of(free, self._shape(free), figures)
+                return {"area": area, "leakage": leakage}, {}, ()
+
+            self._grids[key] = self._group(columns, mine, figures)
         return self._grids[key]
 
     def _constant(self, row: Indices) -> tuple[float, float]:
@@ -292,18 +297,20 @@ class BoxFigures:
         return made, which
 
 
-def _grid_of(columns: tuple[int, ...], shape: tuple[int, ...], found: Sequence[PartFigures]) -> PartGrid:
+def _grid_of(
+    columns: tuple[int, ...], shape: tuple[int, ...], found: Sequence[PartFigures], which: Indices
+) -> PartGrid:
     kinds = list(dict.fromkeys(kind for _, _, kind in found))
     number = {kind: k for k, kind in enumerate(kinds)}
 
     def array(position: int, name: str) -> Floats:
-        return np.array([f[position][name] for f in found], dtype=np.float64).reshape(shape)
+        return np.array([f[position][name] for f in found], dtype=np.float64)[which].reshape(shape)
 
     return PartGrid(
         columns,
         {name: array(0, name) for name in found[0][0]},
         {name: array(1, name) for name in found[0][1]},
-        np.array([number[kind] for _, _, kind in found], dtype=np.int64).reshape(shape),
+        np.array([number[kind] for _, _, kind in found], dtype=np.int64)[which].reshape(shape),
         tuple(kinds),
     )
 

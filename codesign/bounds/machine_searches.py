@@ -112,7 +112,9 @@ class MachineSearches:
         lines = [searches.known_weighted(machine, cycles) for searches, _, cycles, _ in found]
         return product_of_sums(each, self._counts, beside, lines)[0]
 
-    def search_products(self, machine: Architecture, beside: Beside, tolerance: float) -> int:
+    def search_products(
+        self, machine: Architecture, beside: Beside, tolerance: float, enough: Callable[[], bool] | None = None
+    ) -> int:
         """Search layers until mappings known show that the product of sums can rise by no more than about the share `tolerance`.
 
         The layer whose best mapping is furthest above its region is next: its product first, then what the region is limited by. Returns
@@ -126,6 +128,8 @@ class MachineSearches:
         tried: list[set[int]] = [set() for _ in found]
         most = _SEARCHES * len(found)
         for done in range(most):
+            if enough is not None and enough():
+                return done
             _, slope = product_of_sums(each, self._counts, beside, lines)
             weight = slope + beside.leakage_pj_per_cycle
             least, points = least_sums(each, np.array([weight]), lines)
@@ -156,7 +160,9 @@ class MachineSearches:
         product = searches.known_product(machine, energy_pj, whole)
         return energy_pj if math.isfinite(product) else math.inf, whole, product
 
-    def search(self, machine: Architecture, column: int, tolerance: float) -> int:
+    def search(
+        self, machine: Architecture, column: int, tolerance: float, enough: Callable[[], bool] | None = None
+    ) -> int:
         """Search the least energy (0) or latency (1) of layers until all others may raise their sum by the share `tolerance` at most.
 
         Mappings found elsewhere show what a layer may still be raised by. Returns how many layers were searched.
@@ -166,7 +172,7 @@ class MachineSearches:
         slack *= self._counts
         allowed = tolerance * self.known(machine)[column]
         for k in np.argsort(-slack):
-            if slack.sum() <= allowed:
+            if slack.sum() <= allowed or (enough is not None and enough()):
                 break
             if slack[k] > 0.0:
                 searches[k].search(column, machine, 0.0, _OFF * tolerance)

@@ -184,14 +184,13 @@ class PartTables:
         self._known: dict[str, dict[bytes, Any]] = {}
         self._levels: tuple[str, ...] = ()
         self._base: Indices = np.zeros((0, len(space.names)), dtype=np.int64)
-        self._constant: Floats = np.zeros(2)
 
     def figures(self, indices: Indices) -> Figures:
         """Some designs, at least one: ``n x d`` rows."""
         if not len(self._base):
             first = self._at(indices[0])
             self._levels = tuple(level.name for level in first.levels)
-            self._base, self._constant = indices[:1].copy(), _rest(first)
+            self._base = indices[:1].copy()
         levels = [
             self._distinct(name, indices, lambda a, k=k: replace(a.levels[k], fanout=_NO_FANOUT))  # type: ignore[misc]
             for k, name in enumerate(self._levels)
@@ -236,17 +235,28 @@ class PartTables:
         """Area and leakage of the rest: ``n x 2``, sums of one term per group of columns.
 
         With all other columns at those of the first design ever asked for, a term is the figure less that of this design,
-        which is added once.
+        which is added once. Columns of several groups, a technology for instance, change several terms at a time: this design
+        takes them from the one asked for.
         """
-        total = np.repeat(self._constant[None], len(indices), axis=0)
-        for names in self._parts.get("extra", ((),)):
-            columns = [self._column[n] for n in names]
-            first, which = _projected(indices, columns)
-            rows = np.repeat(self._base, len(first), axis=0)
-            rows[:, columns] = indices[first][:, columns]
-            values = self._values(f"extra {' '.join(names)}", rows, columns, _rest)
-            total += (np.array(values) - self._constant)[which]
+        groups = [[self._column[n] for n in names] for names in self._parts.get("extra", ((),))]
+        shared = shared_columns(groups)
+        constant = self._rest_of("extra shared", indices, shared)
+        total = constant
+        for number, columns in enumerate(groups):
+            total = total + self._rest_of(f"extra {number}", indices, sorted({*columns, *shared})) - constant
         return total
+
+    def _rest_of(self, key: str, indices: Indices, columns: list[int]) -> Floats:
+        """Area and leakage of the rest with all other columns at those of the first design ever asked for: ``n x 2``."""
+        first, which = _projected(indices, columns)
+        rows = np.repeat(self._base, len(first), axis=0)
+        rows[:, columns] = indices[first][:, columns]
+        return np.asarray(np.array(self._values(key, rows, columns, _rest))[which])
+
+
+def shared_columns(groups: Sequence[Sequence[int]]) -> list[int]:
+    """The columns that several groups name."""
+    return sorted({c for group in groups for c in group if sum(c in other for other in groups) > 1})
 
 
 def _rest(architecture: Architecture) -> Floats:

@@ -111,9 +111,16 @@ class ScenarioBoxes:
         """Values that no design of a box is evaluated below: ``n x d`` twice to ``n x m``."""
         return _largest([b.lower_bounds(low, high, metrics) for b in self._boxes])
 
-    def sharpened(self, low: Indices, high: Indices, metrics: Sequence[str], tolerance: float = 0.0) -> Floats:
+    def sharpened(
+        self,
+        low: Indices,
+        high: Indices,
+        metrics: Sequence[str],
+        tolerance: float = 0.0,
+        enough: Callable[[], bool] | None = None,
+    ) -> Floats:
         """The sharpest bounds there are of one box: ``d`` twice to ``m``."""
-        return _largest([b.sharpened(low, high, metrics, tolerance) for b in self._boxes])
+        return _largest([b.sharpened(low, high, metrics, tolerance, enough) for b in self._boxes])
 
     def suggested(self, low: Indices, high: Indices, metrics: Sequence[str]) -> tuple[Indices, Floats] | None:
         """A promising design of a box, by the first scenario that has an idea, and what it is expected to be there."""

@@ -11,6 +11,7 @@ from typing import Any, Protocol, final, runtime_checkable
 import numpy as np
 
 from codesign.core.errors import UserError
+from codesign.optim.box_arrays import designs_in, existing, factors_of, volume_of
 from codesign.optim.branching import Branching
 from codesign.optim.certificate import Certificate
 from codesign.optim.hypervolume import frame_volume
@@ -19,7 +20,13 @@ from codesign.optim.pareto import front
 from codesign.optim.protocols import Bools, Floats, History, Indices, Problem
 
 SPLIT = 64
-"""Boxes split in a round; one where bounds are slow."""
+"""Boxes split in a round, or more where many are open; one where bounds are slow."""
+
+SHARE = 32
+"""One open box of so many is split in a round."""
+
+MOST_SPLIT = 1024
+"""Boxes split in a round at most, so that evaluations keep up."""
 
 ROUNDS = 6
 """Rounds between two evaluations: an answer that gets better with every design."""
@@ -45,14 +52,16 @@ MOST_BOXES = 400_000
 ROOTS = 32
 """Boxes that the space is split into at first are bounded so many at a time, with evaluations between where there are more."""
 
-_PAIRS = 1 << 16
-"""Designs times boxes that are compared in one array operation."""
-
 _SHARE = 0.1
 """Of what is left to prove of a box, that its sharpened bounds may be off by."""
 
-_FEW = 256
-"""Boxes of so many designs are split into them at once where bounds are quick."""
+_FEW, _MANY_OPEN, _FEWER = 256, 10_000, 16
+"""Boxes of so many designs are split into them at once where bounds are quick; of fewer where that many boxes are open."""
+
+
+def never() -> bool:
+    """It is not enough yet."""
+    return False
 
 
 @runtime_checkable
@@ -73,8 +82,15 @@ class BoxedBounds(Protocol):
     def lower_bounds(self, low: Indices, high: Indices, metrics: Sequence[str]) -> Floats:
         """Values that no design of a box is evaluated below: ``n x d`` twice to ``n x m``."""
 
-    def sharpened(self, low: Indices, high: Indices, metrics: Sequence[str], tolerance: float = 0.0) -> Floats:
-        """The sharpest bounds there are of one box, or as sharp within a share: ``d`` twice to ``m``."""
+    def sharpened(
+        self,
+        low: Indices,
+        high: Indices,
+        metrics: Sequence[str],
+        tolerance: float = 0.0,
+        enough: Callable[[], bool] | None = None,
+    ) -> Floats:
+        """The sharpest bounds there are of one box, or as sharp within a share, or what is known once it is enough: ``d`` twice to ``m``."""
 
     def suggested(self, low: Indices, high: Indices, metrics: Sequence[str]) -> tuple[Indices, Floats] | None:
         """A promising design of a box where bounds are slow, and what it is expected to be: ``d`` and ``m``; None without an idea."""
@@ -153,11 +169,11 @@ class BoxProof:
         for metric, limit in self._limits.items():
             values = self._bounds.lower_bounds(low, high, [metric])[:, 0]
             out |= np.nan_to_num(values, nan=-np.inf) > limit
-        self._excluded += sum(_volume(a, b) for a, b in zip(low[out], high[out], strict=True))
+        self._excluded += sum(volume_of(a, b) for a, b in zip(low[out], high[out], strict=True))
         low, high, bound = low[~out], high[~out], bound[~out]
         self._low, self._high = np.concatenate([self._low, low]), np.concatenate([self._high, high])
         self._bound = np.concatenate([self._bound, bound])
-        self._factor = np.concatenate([self._factor, _factors(self._front, bound)])
+        self._factor = np.concatenate([self._factor, factors_of(self._front, bound)])
         self._sharp = np.concatenate([self._sharp, np.zeros(len(low), dtype=np.bool_)])
         self._drop_settled()
 
@@ -165,7 +181,7 @@ class BoxProof:
         """Parameters that exist nowhere in a box have their first choice only; boxes that lie beyond it are empty."""
         space = self._problem.space
         # a parameter exists somewhere in the box if it does in one of the box's designs with every other parent's choice tried
-        exists = _exists(space, low, high)
+        exists = existing(space, low, high)
         empty = (~exists & (low > 0)).any(axis=1)
         high = np.where(exists, high, 0)
         return low[~empty], high[~empty]
@@ -243,20 +259,20 @@ class BoxProof:
 
     # ---- choosing --------------------------------------------------------------------------------
 
-    def choose(self, count: int, rng: np.random.Generator) -> Indices:
-        """Up to `count` designs, after some rounds of splitting; none once every box is settled."""
+    def choose(self, count: int, rng: np.random.Generator, enough: Callable[[], bool] = never) -> Indices:
+        """Up to `count` designs, after some rounds of splitting; none once every box is settled, or it is enough."""
         chosen: list[Indices] = []
         while len(chosen) < count:
-            picked = self._next(chosen)
+            picked = self._next(chosen, enough)
             if picked is None:
                 break
             chosen.append(picked)
         return np.array(chosen, dtype=np.int64).reshape(-1, len(self._sizes))
 
-    def _next(self, chosen: list[Indices]) -> Indices | None:
+    def _next(self, chosen: list[Indices], enough: Callable[[], bool]) -> Indices | None:
         taken = {row.tobytes() for row in (*self._waiting, *chosen)}
         rounds = 0
-        while len(self._factor) or self._unseen:
+        while (len(self._factor) or self._unseen) and not enough():
             if self._unseen:
                 self._add_roots(ROOTS)
                 rounds += 1
@@ -273,14 +289,14 @@ class BoxProof:
                 return None  # what is left to evaluate is being evaluated
             if (
                 rounds >= (SLOW_ROUNDS if self._bounds.slow and not self._unseen else ROUNDS)
-                or not len(self._front)
+                or (not len(self._front) and (not self._bounds.slow or self._sharp[top]))
                 or len(self._factor) > MOST_BOXES
             ):
                 found, expected = self._inside(top, taken)
                 if found is not None and not self._spare(expected):
                     return found
                 rounds = 0 if found is not None else rounds
-            self._refine(order)
+            self._refine(order, enough)
             rounds += 1
         return None
 
@@ -289,12 +305,13 @@ class BoxProof:
         size = np.log(self._bound).sum(axis=1)
         return np.asarray(np.lexsort((size, -self._factor)), dtype=np.int64)
 
-    def _refine(self, order: Indices) -> None:
+    def _refine(self, order: Indices, enough: Callable[[], bool]) -> None:
         """Sharpen or split the boxes furthest from being settled."""
         alone = (self._low[order] == self._high[order]).all(axis=1)
-        boxes = order[~alone][: 1 if self._bounds.slow else SPLIT]
+        most = 1 if self._bounds.slow else min(max(SPLIT, len(order) // SHARE), MOST_SPLIT)
+        boxes = order[~alone][:most]
         if self._bounds.slow and not self._sharp[boxes[0]]:
-            self._sharpen(int(boxes[0]))
+            self._sharpen(int(boxes[0]), enough)
             return
         low, high, inherited = self._split(self._low[boxes], self._high[boxes], self._bound[boxes])
         mask = np.ones(len(self._factor), dtype=np.bool_)
@@ -302,21 +319,21 @@ class BoxProof:
         self._keep(mask)
         self._add(low, high, inherited)
 
-    def _sharpen(self, k: int) -> None:
-        """Search a box exactly, within a share of what is left to prove of it."""
+    def _sharpen(self, k: int, enough: Callable[[], bool]) -> None:
+        """Search a box exactly, within a share of what is left to prove of it, or until it is enough."""
         tolerance = min(_SHARE * (float(self._factor[k]) - 1.0), _SHARE)
-        fresh = self._bounds.sharpened(self._low[k], self._high[k], self._metrics, tolerance)
+        fresh = self._bounds.sharpened(self._low[k], self._high[k], self._metrics, tolerance, enough)
         self._bound[k] = np.maximum(self._bound[k], fresh)
-        self._sharp[k] = True
-        self._factor[k] = _factors(self._front, self._bound[k : k + 1])[0]
+        self._sharp[k] = not enough()
+        self._factor[k] = factors_of(self._front, self._bound[k : k + 1])[0]
         self._drop_settled()
 
     def _split(self, low: Indices, high: Indices, bound: Floats) -> tuple[Indices, Indices, Floats]:
-        volumes = np.array([float(_volume(a, b)) for a, b in zip(low, high, strict=True)])
-        few = volumes <= (_FEW if not self._bounds.slow else 0)
+        volumes = np.array([float(volume_of(a, b)) for a, b in zip(low, high, strict=True)])
+        few = volumes <= (0 if self._bounds.slow else _FEW if len(self._factor) <= _MANY_OPEN else _FEWER)
         lows, highs, inherited = [], [], []
         for k in np.flatnonzero(few):
-            rows = _designs(low[k], high[k])
+            rows = designs_in(low[k], high[k])
             lows.append(rows)
             highs.append(rows)
             inherited.append(np.repeat(bound[k][None], len(rows), axis=0))
@@ -392,7 +409,7 @@ class BoxProof:
         """Bound or split what is furthest from being settled; False once nothing is left to do without an evaluation.
 
         Args:
-            enough: Whether to stop; a step is short, so it is not asked within.
+            enough: Whether to stop, asked between searches of layers.
         """
         if self.withdrawn or not len(self._front) or enough():
             return False
@@ -406,9 +423,9 @@ class BoxProof:
         if (self._low[top] == self._high[top]).all():
             if not self._bounds.slow or self._sharp[top]:
                 return False
-            self._sharpen(top)
+            self._sharpen(top, enough)
         else:
-            self._refine(order)
+            self._refine(order, enough)
         return True
 
     def remember(self) -> dict[str, Indices | Floats]:
@@ -428,7 +445,7 @@ class BoxProof:
         self._low, self._high, self._bound = low[keep], high[keep], kept["bounds"][keep]
         self._sharp = kept["sharp"][keep] > 0
         self._unseen, self._excluded = [], int(kept["excluded"][0])
-        self._factor = _factors(self._front, self._bound)
+        self._factor = factors_of(self._front, self._bound)
         self._drop_settled()
 
     # ---- what is shown ---------------------------------------------------------------------------
@@ -456,7 +473,7 @@ class BoxProof:
             inner = frame_volume(self._front, self._front)
             outer = None if outer is None else max(inner, frame_volume(self._front, self.outer_front()))
         count = self._problem.space.cardinality_bound
-        left = sum(_volume(a, b) for a, b in (*zip(self._low, self._high, strict=True), *self._unseen))
+        left = sum(volume_of(a, b) for a, b in (*zip(self._low, self._high, strict=True), *self._unseen))
         return Certificate(
             designs=count,
             evaluated=self._evaluated,
@@ -468,34 +485,3 @@ class BoxProof:
             hypervolume_outer=outer,
             withdrawn=self.withdrawn,
         )
-
-
-def _factors(values: Floats, bound: Floats) -> Floats:
-    """How much better than the nearest evaluated design a box may be: ``n``; infinite before the first."""
-    if not len(values):
-        return np.full(len(bound), np.inf)
-    factor = np.full(len(bound), np.inf)
-    step = max(1, _PAIRS // max(1, len(bound)))
-    for start in range(0, len(values), step):
-        part = values[start : start + step, None]
-        worst = part[..., 0] / bound[:, 0]
-        for k in range(1, bound.shape[1]):
-            np.maximum(worst, part[..., k] / bound[:, k], out=worst)
-        np.minimum(factor, worst.min(axis=0), out=factor)
-    return factor
-
-
-def _volume(low: Indices, high: Indices) -> int:
-    return math.prod((high - low + 1).tolist())
-
-
-def _designs(low: Indices, high: Indices) -> Indices:
-    """All combinations inside a box: ``n x d``."""
-    spans = [np.arange(a, b + 1) for a, b in zip(low, high, strict=True)]
-    return np.stack([g.ravel() for g in np.meshgrid(*spans, indexing="ij")], axis=1).astype(np.int64)
-
-
-def _exists(space: object, low: Indices, high: Indices) -> Bools:
-    """Which parameters exist in some design of a box: ``n x d``; all where the space does not say."""
-    asked = getattr(space, "exists_in", None)
-    return np.ones(low.shape, dtype=np.bool_) if asked is None else np.asarray(asked(low, high))

@@ -5,6 +5,8 @@ bound of f_k(d); or, with bounds that tie objectives together, no corner that th
 and its proof are in docs/explanation/bounds.md.
 """
 
+import math
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,7 +16,7 @@ import numpy as np
 
 from codesign.core.errors import UserError
 from codesign.optim.bounded import BoundedDesigns, bounds_for, designs_of
-from codesign.optim.boxed import BoxedBounds, BoxProof, boxes_for
+from codesign.optim.boxed import BoxedBounds, BoxProof, boxes_for, never
 from codesign.optim.certificate import Certificate
 from codesign.optim.corners import corners
 from codesign.optim.hypervolume import frame_volume
@@ -60,14 +62,20 @@ class Exact:
             proposed by black-box `mobo`, and `certificate` says why nothing is proven.
         epsilon: Designs that are no more than this share better than an evaluated one are not evaluated.
         sharpen: Whether bounds may be sharpened at a price before a design is evaluated.
+        cpu_limit_s: CPU seconds of this process after which nothing more is proposed. The searches of a layer
+            that have begun are finished.
     """
 
     problem: Problem
     epsilon: float = 0.0
     sharpen: bool = True
+    cpu_limit_s: float = math.inf
     _state: list["FrontProof | BoxProof"] = field(default_factory=list, compare=False, repr=False, init=False)
+    _begun_s: float = field(default_factory=time.process_time, compare=False, repr=False, init=False)
 
     def __post_init__(self) -> None:
+        if not self.cpu_limit_s > 0.0:
+            raise UserError(f"exact: 'cpu_limit_s' must be > 0, got {self.cpu_limit_s}")
         if not 0.0 <= self.epsilon <= 1.0:
             raise UserError(f"exact: 'epsilon' must lie between 0 and 1, got {self.epsilon}")
 
@@ -106,7 +114,11 @@ class Exact:
         proof.learn(history)
         if proof.withdrawn:
             return self._black_box.propose(history, count, rng)
-        return proof.choose(count, rng)
+        return proof.choose(count, rng, self._late)
+
+    def _late(self) -> bool:
+        """Whether time is up."""
+        return time.process_time() - self._begun_s >= self.cpu_limit_s
 
     def certificate(self, history: History) -> Certificate:
         """What is shown by the evaluations told so far."""
@@ -132,6 +144,10 @@ class Exact:
         proof = self._proof()
         proof.learn(history)
         return proof
+
+    def tighten(self, history: History, enough: Callable[[], bool]) -> bool:
+        """One step of bounds alone; False where nothing sharper is known."""
+        return not self.why_not and self.proof_of(history).tighten(enough)
 
     @cached_property
     def _black_box(self) -> Strategy:
@@ -269,21 +285,21 @@ class FrontProof:
     def _open(self, epsilon: float) -> Bools:
         return ~(self._known | self._excluded | self._settled) & (self._factor > (1.0 + epsilon) * (1.0 + TIES))
 
-    def choose(self, count: int, rng: np.random.Generator) -> Indices:
-        """Up to `count` designs, those pending and chosen before counted at what is expected of them."""
+    def choose(self, count: int, rng: np.random.Generator, enough: Callable[[], bool] = never) -> Indices:
+        """Up to `count` designs, those pending and chosen before counted at what is expected of them; none once it is enough."""
         chosen: list[int] = []
         while len(chosen) < count:
             waiting = [*self._waiting, *chosen]
-            picked = self._next(waiting, np.random.default_rng([len(self._told), len(waiting)]))
+            picked = self._next(waiting, np.random.default_rng([len(self._told), len(waiting)]), enough)
             if picked is None:
                 break
             chosen.append(picked)
         return self._rows[chosen]
 
-    def _next(self, waiting: list[int], rng: np.random.Generator) -> int | None:
+    def _next(self, waiting: list[int], rng: np.random.Generator, enough: Callable[[], bool]) -> int | None:
         steps = STEPS if len(self._rows) > STEPPED else ()
         for epsilon in (*(s for s in steps if s > self._epsilon), self._epsilon):
-            while True:
+            while not enough():
                 alive = self._open(epsilon)
                 if waiting:
                     alive &= ~np.isin(self._alike, self._alike[waiting])
@@ -294,7 +310,7 @@ class FrontProof:
                 best = self._best(np.flatnonzero(alive), epsilon, rng)
                 if self._settled_by_corners(best):
                     continue
-                if self._sharpening and self._sharpened(best, alive, epsilon):
+                if self._sharpening and self._sharpened(best, alive, epsilon, enough):
                     continue
                 return best
         return None
@@ -329,7 +345,7 @@ class FrontProof:
         self._settled[at] = True
         return True
 
-    def _sharpened(self, at: int, alive: Bools, epsilon: float) -> bool:
+    def _sharpened(self, at: int, alive: Bools, epsilon: float, late: Callable[[], bool]) -> bool:
         """Sharpen a design's bound, with those of related open ones, if that may settle it."""
         if not len(self._front) or not self._may_be_settled(at, epsilon):
             return False
@@ -338,7 +354,7 @@ class FrontProof:
 
         def enough() -> bool:
             fresh = np.maximum(self._designs.values(self._metrics, one), _LEAST)
-            return bool((self._front <= goal * fresh).all(axis=1).any())
+            return bool((self._front <= goal * fresh).all(axis=1).any()) or late()
 
         if not self._designs.sharpen(at, peers, epsilon, enough):
             return False

@@ -1,7 +1,7 @@
 """The ask/tell shell around a strategy: keeps the history and pending designs, refuses bad values, never repeats itself."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -179,6 +179,15 @@ class Optimizer:
         """What is proven of the front so far; None for optimisers that prove nothing."""
         made: Any = getattr(self._strategy, "certificate", None)
         return None if made is None else made(self.history())
+
+    def tighten(self, enough: Callable[[], bool]) -> bool:
+        """Sharpen what is proven by one step without an evaluation; False where nothing sharper is known.
+
+        Args:
+            enough: Whether to stop, asked between searches.
+        """
+        made: Any = getattr(self._strategy, "tighten", None)
+        return False if made is None else bool(made(self.history(), enough))
 
     def outer_front(self) -> Floats:
         """Points that no design is shown to lie below, the front among them: ``k x m``; none from optimisers that prove nothing."""

@@ -15,6 +15,7 @@ from spaces.design import DesignSpace
 from spaces.dosa import DOSA
 from spaces.eyeriss import EYERISS
 from spaces.scratchpad import SCRATCHPAD
+from spaces.wide import WIDE
 from tests.unit.bounds.test_design_bounds import small_network
 
 FIELDS = ("latency_s", "energy_j", "area_mm2", "edp_js", "power_w")
@@ -22,7 +23,7 @@ FIELDS = ("latency_s", "energy_j", "area_mm2", "edp_js", "power_w")
 
 @cache
 def model_of(name: str) -> DesignBounds:
-    space = {s.name: s for s in (SCRATCHPAD, DOSA)}[name]
+    space = {s.name: s for s in (SCRATCHPAD, DOSA, WIDE)}[name]
     return DesignBounds(space, small_network(space.bits, space.partial_bits))
 
 
@@ -31,10 +32,11 @@ def random_box(
 ) -> tuple[np.ndarray, np.ndarray]:
     low, high = root
     ends = np.sort(rng.integers(low, high + 1, (2, len(low))), axis=0)
-    return ends[0], ends[1]
+    lives = space.space.exists_in(ends[:1], ends[1:])[0]
+    return np.where(lives, ends[0], 0), np.where(lives, ends[1], 0)
 
 
-@pytest.mark.parametrize("space", [SCRATCHPAD, DOSA], ids=lambda s: s.name)
+@pytest.mark.parametrize("space", [SCRATCHPAD, DOSA, WIDE], ids=lambda s: s.name)
 def test_no_design_lies_below_the_bound_of_its_box(space: DesignSpace) -> None:
     rng = np.random.default_rng(3)
     boxes = model_of(space.name).boxes
@@ -43,7 +45,8 @@ def test_no_design_lies_below_the_bound_of_its_box(space: DesignSpace) -> None:
     roots = boxes.roots(np.zeros(len(sizes), dtype=np.int64), sizes - 1)
     for k in rng.choice(len(roots), min(4, len(roots)), replace=False):
         low, high = random_box(space, roots[k], rng)
-        rows = rng.integers(low, high + 1, (20, len(low)))
+        rows = space.space.canonical(rng.integers(low, high + 1, (20, len(low))))
+        rows = rows[((low <= rows) & (rows <= high)).all(axis=1)]
         bound = boxes.lower_bounds(low[None], high[None], FIELDS)[0]
         each = boxes.lower_bounds(rows, rows, FIELDS)
         assert (bound <= each * (1 + 1e-9)).all()
@@ -53,6 +56,19 @@ def test_a_box_of_one_design_is_bounded_as_the_design() -> None:
     model = DesignBounds(SCRATCHPAD, small_network(8, 24))
     rows = SCRATCHPAD.space.sample(30, np.random.default_rng(5))
     assert model.boxes.lower_bounds(rows, rows, FIELDS) == pytest.approx(model.lower_bounds(rows, FIELDS), rel=1e-6)
+
+
+def test_parameters_that_do_not_exist_change_no_part_of_a_box() -> None:
+    model = model_of("wide")
+    rows = WIDE.space.sample(6, np.random.default_rng(9))
+    found = model.boxes.lower_bounds(rows, rows, FIELDS)
+    areas = [WIDE.build(point).area_mm2 for point in WIDE.space.to_points(rows)]
+    assert found[:, 2] == pytest.approx(areas, rel=1e-9)
+    assert found == pytest.approx(model.lower_bounds(rows, FIELDS), rel=1e-6)
+    other = np.where(
+        WIDE.space.active(rows), rows, np.array(WIDE.space.cardinalities) - 1
+    )  # of parameters that a design lacks
+    assert model.boxes.lower_bounds(other, other, FIELDS) == pytest.approx(found, rel=1e-12)
 
 
 @pytest.mark.parametrize("space", [SCRATCHPAD, DOSA], ids=lambda s: s.name)

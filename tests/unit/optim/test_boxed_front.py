@@ -1,6 +1,6 @@
 """Proofs by boxes against enumeration: the front found, the honest gap, constraints, and bounds that are wrong."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -79,7 +79,12 @@ class Boxes:
         return [float(grid()[m][inside].min()) * (1.0 if m in ("area", "power") else factor) for m in metrics]
 
     def sharpened(
-        self, low: np.ndarray, high: np.ndarray, metrics: Sequence[str], tolerance: float = 0.0
+        self,
+        low: np.ndarray,
+        high: np.ndarray,
+        metrics: Sequence[str],
+        tolerance: float = 0.0,
+        enough: Callable[[], bool] | None = None,
     ) -> np.ndarray:
         return self.lower_bounds(low[None], high[None], metrics)[0]
 
@@ -176,6 +181,29 @@ def test_within_epsilon_every_design_is_covered_and_a_resumed_proof_needs_no_mor
     for row, line in zip(optimizer.history().indices, values, strict=True):
         again.tell(SPACE.to_points(row[None])[0], dict(zip(METRICS, line.tolist(), strict=True)))
     assert again.ask() == [] and again.certificate().proven
+
+
+@pytest.mark.parametrize("slow", [False, True])
+def test_no_design_is_proposed_once_time_is_up(slow: bool) -> None:
+    optimizer = codesign.optim.create(
+        "exact", SPACE, METRICS, bounds=Bounds(Boxes(slow=slow)), options={"cpu_limit_s": 1e-6}
+    )
+    assert optimizer.ask() == []
+    assert not optimizer.certificate().proven and optimizer.certificate().epsilon_proven == np.inf
+
+
+@pytest.mark.parametrize("slow", [False, True])
+def test_bounds_alone_tighten_what_is_proven(slow: bool) -> None:
+    optimizer = codesign.optim.create("exact", SPACE, METRICS, bounds=Bounds(Boxes(slow=slow)))
+    run(optimizer, 5)
+    before = optimizer.certificate()
+    assert not optimizer.tighten(lambda: True) or before.proven
+    while optimizer.tighten(lambda: False):
+        pass
+    after = optimizer.certificate()
+    assert after.evaluated == before.evaluated and after.epsilon_proven <= before.epsilon_proven
+    good = np.array([[v[m] for m in METRICS] for _, v in optimizer.front()])
+    assert max((good / row).max(axis=1).min() for row in truth(METRICS)) <= 1.0 + after.epsilon_proven + 1e-9
 
 
 def test_a_wrong_bound_of_a_box_withdraws_the_proof() -> None:

@@ -1,6 +1,7 @@
 """Profiles that rows and columns of a square convolution turn into each other."""
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 import numpy as np
 
@@ -19,7 +20,7 @@ class Mirror:
     def __init__(self, problem: JointProblem) -> None:
         self._maps: list[IntArray] | None = None
         for swapped in _swaps(problem.instance):
-            maps = [_mirrored(vectors, swapped, problem.instance.windows) for vectors in problem.vectors]
+            maps = [_mirrored(vectors, tuple(swapped), problem.instance.windows) for vectors in problem.vectors]
             if all(m is not None for m in maps):
                 self._maps = [m for m in maps if m is not None]
 
@@ -67,7 +68,8 @@ def _unchanged(instance: Instance, swapped: list[int]) -> bool:
     return free and all(not rules.fixed and rules.along_x is None for rules in instance.fanouts)
 
 
-def _mirrored(vectors: Vectors, swapped: list[int], windows: tuple[int, ...]) -> IntArray | None:
+@lru_cache(maxsize=256)
+def _mirrored(vectors: Vectors, swapped: tuple[int, ...], windows: tuple[int, ...]) -> IntArray | None:
     """Number of the vector that each becomes; None if some becomes none of them.
 
     Args:
@@ -82,6 +84,8 @@ def _mirrored(vectors: Vectors, swapped: list[int], windows: tuple[int, ...]) ->
 
     rows = list(zip(map(tuple, vectors.factors), map(tuple, vectors.distinct), vectors.tiles, strict=True))
     where = {row: i for i, row in enumerate(rows)}
-    others = zip(map(tuple, vectors.factors[:, swapped]), map(tuple, vectors.distinct), vectors.tiles, strict=True)
+    others = zip(
+        map(tuple, vectors.factors[:, list(swapped)]), map(tuple, vectors.distinct), vectors.tiles, strict=True
+    )
     found = [where.get((factors, distinct, turned(tiles)), -1) for factors, distinct, tiles in others]
     return None if -1 in found else np.array(found, np.int64)

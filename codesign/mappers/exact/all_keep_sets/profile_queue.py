@@ -184,8 +184,12 @@ class ProfileQueue:
         found = []
         for m, vectors in enumerate(self.problem.vectors):
             alike = self.free.tables.fine_of(m, options_of(self.problem.instance, m, self.problem.kept_inside(m)))
-            lists = [np.flatnonzero(np.isin(vectors.option, options)) for options in alike]
-            found.append((np.cumsum([0, *map(len, lists)]), np.concatenate(lists)))
+            sizes = [len(options) for options in alike]
+            coarse = np.empty(sum(sizes), np.int64)
+            coarse[np.concatenate(alike)] = np.repeat(np.arange(len(sizes)), sizes)
+            rows = coarse[vectors.option]
+            first = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(sizes)))])
+            found.append((first, np.argsort(rows, kind="stable")))
         return found
 
     @cached_property

@@ -42,6 +42,7 @@ class FanoutOptions:
     tiles: tuple[frozenset[tuple[int, ...]] | None, ...]
 
 
+@lru_cache(maxsize=1024)
 def join_options(first: FanoutOptions, second: FanoutOptions) -> FanoutOptions:
     """Both sets of options; the groups of the second follow those of the first."""
 
