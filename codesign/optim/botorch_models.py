@@ -7,6 +7,8 @@ use. It is also the check of the compiled model: a test pins their posteriors eq
 
 import math
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, final
@@ -15,6 +17,7 @@ import botorch
 import gpytorch
 import numpy as np
 import torch
+from botorch.acquisition.multi_objective import logei
 from botorch.acquisition.multi_objective.logei import qLogNoisyExpectedHypervolumeImprovement
 from botorch.acquisition.multi_objective.objective import MCMultiOutputObjective
 from botorch.models import ModelListGP
@@ -31,6 +34,25 @@ MC_SAMPLES = 64
 
 CHUNK = 256
 """Designs scored at once, to bound memory."""
+
+
+@contextmanager
+def plain_tensors() -> Iterator[None]:
+    """BoTorch's hypervolume acquisition in tensors alone: its C++ extension is neither built nor used inside.
+
+    BoTorch compiles the extension at the first use in a process that finds none, for about 25 CPU seconds and without a word. Where
+    there is no compiler it goes on without. The two round differently, so which design is proposed would depend on the machine, and a
+    study that is resumed on another one might not go on as it had. Afterwards BoTorch is as it was, for whoever else uses it.
+    """
+    before = {name: getattr(logei, name) for name in ("_C", "_load_attempted") if hasattr(logei, name)}
+    for name, value in (("_C", None), ("_load_attempted", True)):
+        if name in before:
+            setattr(logei, name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(logei, name, value)
 
 
 class CoDesignKernel(gpytorch.kernels.Kernel):  # type: ignore[misc]
@@ -160,7 +182,7 @@ class NoisyHypervolumeImprovement:
 
     def __call__(self, rows: Indices) -> Floats:
         """The worth of each design: ``n x d`` to ``n``, positive."""
-        with torch.no_grad(), warnings.catch_warnings():
+        with torch.no_grad(), warnings.catch_warnings(), plain_tensors():
             warnings.simplefilter("ignore", botorch.exceptions.BotorchWarning)
             warnings.simplefilter("ignore", gpytorch.utils.warnings.NumericalWarning)
             batches = torch.as_tensor(self._inputs(rows)).unsqueeze(-2).split(CHUNK)

@@ -1,5 +1,6 @@
 """What every optimiser owes its callers, run over all registered ones. A new optimiser must be added to `CONTRACT`."""
 
+import importlib
 import itertools
 from typing import Any
 
@@ -198,15 +199,21 @@ def test_a_metric_that_is_not_finite_is_refused_and_nothing_is_lost(name: str) -
 
 @pytest.mark.parametrize("trials", [5, pytest.param(14, marks=pytest.mark.slow("speed"))])
 def test_noisy_acquisition_keeps_the_contract(trials: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """BoTorch's acquisition, which noisy problems use, is too slow for every law above."""
-    monkeypatch.setattr(
-        "botorch.acquisition.multi_objective.logei._load_attempted", True
-    )  # no C++ built for five trials
+    """BoTorch's acquisition, which noisy problems use, is too slow for every law above. No C++ is built, or used where it is there."""
+
+    def refused(*_: object, **__: object) -> None:
+        pytest.fail("C++ was to be compiled")
+
+    logei = importlib.import_module("botorch.acquisition.multi_objective.logei")
+    monkeypatch.setattr("torch.utils.cpp_extension.load", refused)
+    monkeypatch.setattr(logei, "_load_attempted", False)
+    monkeypatch.setattr(logei, "_C", built := object())
     runs = [
         drive(make(name, noisy=noisy), trials, batch=2) for name, noisy in (("mobo", True), ("mobo:qlognehvi", True))
     ]
     assert runs[0] == runs[1]
     assert len({key(p) for p in runs[0]}) == trials
+    assert (logei._C, logei._load_attempted) == (built, False), "BoTorch is left as it was found"
 
 
 def test_knowledge_of_an_earlier_study_helps() -> None:
