@@ -137,6 +137,7 @@ ELSEWHERE: dict[str, dict[str, str]] = {
     "explore": {
         "--save-config": "codesign.study.specification:write_study_spec(path)",
         "--certificate": "codesign.library.studies:Exploration.front_certificate",
+        "--technology": "spaces.design:DesignSpace.with_technology(technology)",
     },
     "compare": {
         "--csv": "codesign.report.compare_files:summary_csv",

@@ -51,10 +51,7 @@ def register(app: typer.Typer) -> None:
 
         served = judge(spec, _machine(arch, system), ServeOptions(mapper, objective, time_limit, evaluations, seed))
         if output_format == "json":
-            from codesign.cli.cost_text import provenance_document
-
-            known = {} if served.infeasible is not None else provenance_document(served.found.architecture)
-            echo_json(served.to_json() | known)
+            echo_json(served.to_json())
         elif served.infeasible is not None:
             typer.echo(f"infeasible: {served.infeasible}")
         else:

@@ -107,8 +107,18 @@ class ServedModel(AbstractResult):
         """See `AbstractResult`."""
         if isinstance(self.result, Infeasible):
             return {**self.result.to_json(), "model": self.spec.name}
+        from codesign.arch.provenance import provenance_json
+        from codesign.arch.technology_files import technology_origins
+
         record: Mapping[str, Json] = cast(Mapping[str, Json], self.result.to_json())
-        return {"status": "ok", "architecture": self.architecture.name, "timing": self.timing, **record}
+        technology = self.architecture.technology
+        return {
+            "status": "ok",
+            "architecture": self.architecture.name,
+            "timing": self.timing,
+            **record,
+            "provenance": provenance_json(technology, technology_origins(technology)),
+        }
 
     @property
     def timing(self) -> str:

@@ -19,7 +19,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
 def test_a_core_is_written_and_its_simulation_agrees(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["--space", "dotcore", "--design", "pe_rows=2,pe_cols=2,banks=2", "--layer", "gemm M=2 N=3 K=16"]
+    arguments = ["--space", "dotcore", "--design", "pe_rows=4,pe_cols=4,banks=2", "--layer", "gemm M=2 N=3 K=16"]
     arguments += [
         "--simulate",
         "--simulator",
