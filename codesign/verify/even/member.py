@@ -10,7 +10,7 @@ from codesign.verify.imperfect.spatial_factors import vectors_of
 
 
 def levels_of(mapping: Mapping, architecture: Architecture) -> tuple[LevelMapping, ...]:
-    """An even mapping level by level; loops in time at a level that keeps nothing count to the level outside it.
+    """An even mapping level by level. Loops in time inside a fan-out count to the next level, which then keeps nothing.
 
     Raises:
         UserError: The mapping is uneven.
@@ -22,7 +22,8 @@ def levels_of(mapping: Mapping, architecture: Architecture) -> tuple[LevelMappin
     here = 0
     for node in mapping.nodes:
         if isinstance(node, Temporal):
-            temporal[here].append((node.dim, node.factor))
+            inside = 1 if spatial[here] and here + 1 < len(index) else 0
+            temporal[here + inside].append((node.dim, node.factor))
             continue
         level = index[node.level]
         if isinstance(node, Storage):
