@@ -3,6 +3,7 @@
 import itertools
 import math
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,6 +16,31 @@ from codesign.verify.imperfect.words import Facts, Prices, Spread, ceiling, clos
 
 MOST = 400_000
 """Pairs of factors along X and Y of one fan-out, at most."""
+
+
+class Listed(NamedTuple):
+    """What the fan-outs may do, one list after the other. L levels, C choices, D dimensions.
+
+    Attributes:
+        factor: ``C x D``.
+        fewest: ``C x D`` tiles that a factor needs.
+        start: ``L + 1`` where a level's choices start.
+        children: ``L`` units of a fan-out.
+    """
+
+    factor: IntArray
+    fewest: IntArray
+    start: IntArray
+    children: IntArray
+
+
+class Goal(NamedTuple):
+    """What is looked for: energy and cycles to their exponents, below a limit; the MACs' energy in pJ is the same everywhere."""
+
+    macs_pj: float
+    energy_exponent: float
+    latency_exponent: float
+    limit: float
 
 
 def refuse_uncovered(space: Space) -> None:
@@ -177,27 +203,14 @@ def open_profiles(space: Space, kept: Kept, limit: float) -> list[tuple[Vector, 
         flat.shape
     )
     ports, levels = stacked(port_prices(space, facts), facts)
-    constant = float(space.arrays.macs) * space.arrays.mac_energy
-    n, m = space.objective.energy_exponent, space.objective.latency_exponent
     children = space.arrays.fanout.prod(axis=1).astype(np.int64)
+    listed = Listed(flat, fewest, start, children)
+    constant = float(space.arrays.macs) * space.arrays.mac_energy
+    goal = Goal(constant, space.objective.energy_exponent, space.objective.latency_exponent, limit)
     room = 4096
     while True:
         found = np.zeros((room, space.n_levels), np.int64)
-        count = _screen(
-            facts,
-            energy_prices(space, facts),
-            ports,
-            levels,
-            flat,
-            fewest,
-            start,
-            children,
-            constant,
-            n,
-            m,
-            limit,
-            found,
-        )
+        count = _screen(facts, energy_prices(space, facts), ports, levels, listed, goal, found)
         if count <= room:
             break
         room = count
@@ -232,11 +245,12 @@ def busiest(facts: Facts, spread: Spread, ports: Prices, levels: IntArray, each:
 
 @njit
 def _screen(
-    facts: Facts, energy: Prices, ports: Prices, port_level: IntArray, flat: IntArray, fewest: IntArray, start: IntArray,
-    children: IntArray, constant: float, n: float, m: float, limit: float, found: IntArray,
-) -> int:  # fmt: skip
-    """Write the digits of the profiles below `limit`, from the outermost fan-out inwards; how many there are."""
-    levels, dims = start.shape[0] - 1, flat.shape[1]
+    facts: Facts, energy: Prices, ports: Prices, port_level: IntArray, listed: Listed, goal: Goal, found: IntArray
+) -> int:
+    """Write the digits of the profiles below the limit, from the outermost fan-out inwards; how many there are."""
+    start, children = listed.start, listed.children
+    levels, dims = start.shape[0] - 1, listed.factor.shape[1]
+    n, m = goal.energy_exponent, goal.latency_exponent
     ones = np.ones((levels, dims), np.int64)
     spread = Spread(ones, ones.copy(), children.copy(), np.ones((facts.related.shape[0], levels)), np.ones(levels + 1))
     each, room = np.zeros(facts.tensor.shape[0]), np.ones((3, dims), np.int64)
@@ -250,15 +264,15 @@ def _screen(
             if v >= 0:
                 digit[v] += 1
             continue
-        spread.factor[v], spread.fewest[v], spread.unknown[v] = flat[digit[v]], fewest[digit[v]], 1
+        spread.factor[v], spread.fewest[v], spread.unknown[v] = listed.factor[digit[v]], listed.fewest[digit[v]], 1
         units = 1.0
         for k in range(v + 1, levels):
             units *= children[k]
         cycles = max(1.0, steps_of(facts, spread) / units)
-        spent = (constant + closed(facts, spread, energy, each, room)) * (1.0 - 1e-9) if n > 0.0 else 1.0
-        good = spent**n * cycles**m < limit
+        spent = (goal.macs_pj + closed(facts, spread, energy, each, room)) * (1.0 - 1e-9) if n > 0.0 else 1.0
+        good = spent**n * cycles**m < goal.limit
         if good and v == levels - 1 and m > 0.0:
-            good = spent**n * busiest(facts, spread, ports, port_level, each, room) ** m < limit
+            good = spent**n * busiest(facts, spread, ports, port_level, each, room) ** m < goal.limit
         if good and v < levels - 1:
             v += 1
             continue

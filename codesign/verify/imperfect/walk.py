@@ -50,6 +50,27 @@ class States(NamedTuple):
     passed: IntArray
 
 
+class Level(NamedTuple):
+    """Everything that the loops in time of one level are priced by.
+
+    Attributes:
+        v: The level.
+        rest: ``S`` the least cost of the boundaries that nothing has closed yet.
+        limit: Costs that matter are below it.
+        table: ``N x S`` the least cost known of a cell in a state.
+    """
+
+    facts: Facts
+    spread: Spread
+    prices: Prices
+    grid: Grid
+    states: States
+    v: int
+    rest: FloatArray
+    limit: float
+    table: FloatArray
+
+
 class Known(NamedTuple):
     """What closing costs at one cell, as far as it was asked for.
 
@@ -175,7 +196,8 @@ class Walks:
             kept = np.array([v + 1 < self.space.n_levels and v + 1 in facts.level[facts.tensor == t] for t in range(self.space.n_tensors)], np.int64)  # fmt: skip
             enter(before, grid, states, place, kept, now, after)
             rest = self._rest(v, each)
-            walk_level(facts, spread, prices, grid, states, self.space.allowed[v], v, rest, limit, after)
+            level = Level(facts, spread, prices, grid, states, v, rest, limit, after)
+            walk_level(level, self.space.allowed[v])
             now, before = after, grid
         return float(finish(facts, spread, prices, states, now[-1]))
 
@@ -227,11 +249,10 @@ def enter(
 
 
 @njit
-def walk_level(
-    facts: Facts, spread: Spread, prices: Prices, grid: Grid, states: States, allowed: IntArray, v: int, rest: FloatArray,
-    limit: float, table: FloatArray,
-) -> None:  # fmt: skip
+def walk_level(level: Level, allowed: IntArray) -> None:
     """All loops in time of a level: tensors close where they are, or after a loop that slides their windows (rule J8)."""
+    facts, grid, states, table = level.facts, level.grid, level.states, level.table
+    v, rest, limit = level.v, level.rest, level.limit
     dims, tensors = grid.size.shape[0], states.digit.shape[0]
     room, tiles = np.ones((2, dims), np.int64), np.ones(dims, np.int64)
     n, leads = facts.tensor.shape[0], grid.follow.shape[1]
@@ -255,14 +276,15 @@ def walk_level(
                     total, past = spent, facts.first[t] + 1 + states.passed[v, t]
                     for b in range(past - states.open[s, t], past):
                         if known.cell[b] != c:
-                            known.cell[b], known.cost[b] = c, charge(facts, spread, prices, b, tiles, v, -1, 0, room)
+                            known.cell[b] = c
+                            known.cost[b] = charge(facts, level.spread, level.prices, b, tiles, v, -1, 0, room)
                         total += known.cost[b]
                     new = _closed_state(states, s, t)
                     if total < table[c, new] and (total + rest[new]) * (1.0 - 1e-9) < limit:
                         table[c, new] = total
             for d in range(dims):
                 if allowed[d] == 1 and _free(facts, states, s, d):
-                    _loops(facts, spread, prices, grid, states, v, rest, limit, table, c, s, d, tiles, room, known)
+                    _loops(level, c, s, d, tiles, room, known)
 
 
 @njit
@@ -286,11 +308,10 @@ def _free(facts: Facts, states: States, s: int, d: int) -> bool:
 
 
 @njit
-def _loops(
-    facts: Facts, spread: Spread, prices: Prices, grid: Grid, states: States, v: int, rest: FloatArray, limit: float,
-    table: FloatArray, c: int, s: int, d: int, tiles: IntArray, room: IntArray, known: Known,
-) -> None:  # fmt: skip
+def _loops(level: Level, c: int, s: int, d: int, tiles: IntArray, room: IntArray, known: Known) -> None:
     """All loops over one dimension from a cell in a state."""
+    facts, grid, states, table = level.facts, level.grid, level.states, level.table
+    v, rest, limit = level.v, level.rest, level.limit
     at = (c // grid.stride[d]) % grid.size[d]
     new = s
     for t in range(states.digit.shape[0]):
@@ -307,7 +328,9 @@ def _loops(
                 for b in range(past - states.open[s, t], past):
                     if known.slid_cell[b, d, f] != c:
                         known.slid_cell[b, d, f] = c
-                        known.slid[b, d, f] = charge(facts, spread, prices, b, tiles, v, d, grid.number[d, to], room)
+                        known.slid[b, d, f] = charge(
+                            facts, level.spread, level.prices, b, tiles, v, d, grid.number[d, to], room
+                        )
                     total += known.slid[b, d, f]
         if total < table[place, new] and (total + rest[new]) * (1.0 - 1e-9) < limit:
             table[place, new] = total
