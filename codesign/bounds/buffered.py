@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codesign.arch.architecture import Fanout, Links, Ports, StorageLevel
+from codesign.bounds.array_choices import CYCLES, LOCAL_BUSY, READ, UPDATE
 from codesign.bounds.dram import DramTables, keeps
-from codesign.bounds.layer import CYCLES, LOCAL_BUSY, READ, UPDATE, LayerFacts
+from codesign.bounds.layer import LayerFacts
 from codesign.bounds.parts import Figures, combinations
 from codesign.core.jit import njit
 

@@ -24,14 +24,12 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
+from codesign.bounds.array_choices import undominated_choices
 from codesign.core.factors import divisors
 from codesign.workloads.computation import Computation, Role
 from codesign.workloads.touched import touched_words
 
 Floats = NDArray[np.float64]
-
-CYCLES, READ, UPDATE, COPIES, SENT, LOCAL_READ, LOCAL_WRITE, LOCAL_BUSY = range(8)
-"""Columns of the rows of `LayerFacts.array_rows`; all but the first and the last are bits."""
 
 
 def undominated(rows: Floats) -> Floats:
@@ -214,36 +212,13 @@ class LayerFacts:
         return self._rows[key]
 
     def _make_rows(self, x: int, y: int, shared: bool, kept: tuple[bool, ...], capacity_bits: int) -> Floats:
-        splits, macs, bits = self.splits(x, y), self.macs, self.bits
-        tensors = len(self.tensors)
-        used, wanted = splits[:, None, :1], splits[:, None, 1 : 1 + tensors]  # splits x options x tensors
-        sent_once = wanted if shared else np.broadcast_to(used, wanted.shape)
-        once = self.words / splits[:, None, 1 + tensors :]  # of a child: all words, by no more than so many at a time
-        held = np.array(kept)
-        words = np.where(held, once, macs / used)
         options = self.reuse(capacity_bits) if all(kept) else None
-        if options is not None:
-            words = np.maximum(once, macs / used * options[None])
-        out = tensors - 1
-        sent = np.maximum(words * sent_once, np.where(held, self.words, 0.0)) * bits
-        update = sent[:, :, out]
-        read = sent[:, :, :out].sum(axis=2) + np.maximum(update - self.words[out] * bits[out], 0.0)
-        copies = (words * used * bits).sum(axis=2)
-        reducing = used[:, :, 0] / wanted[:, :, out]  # children that add into one word
-        shape = read.shape
-        local_read = np.full(shape, sum(macs * bits[t] for t in range(out) if held[t]))
-        local_write = np.zeros(shape)
-        for t in range(out):
-            if held[t]:
-                local_write = local_write + words[:, :, t] * used[:, :, 0] * bits[t]
-        if held[out]:
-            local_read = local_read + (macs - self.words[out] * reducing) * bits[out]
-            again = np.maximum(words[:, :, out] * used[:, :, 0] - self.words[out] * reducing, 0.0)
-            local_write = local_write + (macs + again) * bits[out]
-        cycles = np.broadcast_to(macs / used[:, :, 0], shape)
-        busy = np.maximum(local_read, local_write) / used[:, :, 0]
-        columns = [cycles, read, update, copies, sent.sum(axis=2), local_read, local_write, busy]
-        return undominated(np.stack([c.ravel() for c in columns], axis=1))
+        if options is None:
+            options = np.empty((0, len(self.tensors)))
+        splits = self.splits(x, y)
+        choices, number = undominated_choices(splits, shared, np.array(kept), options, self.macs, self.words, self.bits)
+        rows: Floats = choices[np.argsort(number)]
+        return rows
 
 
 @cache

@@ -11,8 +11,9 @@ from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, F
 from codesign.arch.sparsity import RankFormat
 from codesign.arch.zero_support import compressed
 from codesign.bounds import DesignBounds, bounds_of
+from codesign.bounds.array_choices import COPIES, LOCAL_WRITE, SENT
 from codesign.bounds.design import why_not
-from codesign.bounds.layer import COPIES, LOCAL_WRITE, SENT, LayerFacts, touched_words
+from codesign.bounds.layer import LayerFacts, touched_words
 from codesign.core.errors import UserError
 from codesign.core.factors import divisors
 from codesign.core.goals import Budget, Objective
