@@ -310,7 +310,6 @@ def parse(problem: Problem, fusion: FusionScheme) -> Parsed | Invalid:
         graph.consumers,
         graph.externals,
         flags,
-        total,
     )
     count = kf.list_tensors(*arguments, np.empty((0, 8), np.int64))
     tensors = np.zeros((count, 8), np.int64)
