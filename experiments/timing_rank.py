@@ -6,7 +6,7 @@ For every distinct layer of a network a pool of mappings is drawn: what annealin
 neighbouring loops exchanged, and the best of a few random ones each. All are scored by both models. `lost` says how much longer the mapping
 that the analytical model ranks first takes, by simulation, than the best mapping known. That is the best of the pool, of what `map --timing event`
 chooses with annealing, and of a search with another seed and longer lists. `waits_lost` says the same of the mapping that comes first by the
-analytical cycles with waits (rules E12 and E13), `waits_found_lost` of what annealing by rule E12 alone finds without any simulation. `chosen_lost` says the same of the choice, and `chosen_gap` how far
+analytical cycles with waits (rules E12 and E13), `waits_found_lost` of what `map --timing event --timing-table waits` finds. `chosen_lost` says the same of the choice, and `chosen_gap` how far
 it is at most from the optimum where `--proof` lets the exact mapper prove what no mapping beats. Times are CPU seconds of one core.
 With `--out` it also writes the two tables of the results page, `validation-ranks.csv` and `validation-waits.csv`.
 """
@@ -16,7 +16,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -28,16 +28,14 @@ from codesign.arch.presets import load_preset
 from codesign.core.errors import UserError
 from codesign.core.files import write_json
 from codesign.core.goals import Budget, Objective, Proof
-from codesign.cost.arrays import Reuse, encode_problem
+from codesign.cost.arrays import encode_problem
 from codesign.cost.cost import Cost, evaluate
 from codesign.cost.kernel import score
 from codesign.cost.packed import make_kernel
 from codesign.evaluation.timed import EventMapper, exchanges
 from codesign.mappers.annealing import AnnealingMapper
-from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
 from codesign.mappers.exact.mapper import ExactMapper
 from codesign.mappers.random_search import RandomMapper
-from codesign.mappers.timed_annealing import search_timed
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.mapping import Mapping
 from codesign.mapping.nest import encode_nest
@@ -45,7 +43,7 @@ from codesign.timing.derive import derive
 from codesign.timing.engine import run
 from codesign.timing.least_cycles import latency_with_waits
 from codesign.timing.simulate import OPERATION_LIMIT, Run, simulate
-from codesign.timing.table import Timing, encode_timing, timing_for
+from codesign.timing.table import Overlap, encode_timing, timing_for
 from codesign.workloads.computation import Computation
 from codesign.workloads.load import load_network
 from codesign.workloads.workload import Workload
@@ -127,7 +125,8 @@ def compare_layer(computation: Computation, architecture: Architecture, config: 
     other = EventMapper(AnnealingMapper(), timing, candidates=32, walks=2 * config.walks)
     known = min(events[best], chosen, chosen_cycles(problem, other, budget, config.seed + 100))
     started = time.process_time()
-    by_waits = found_by_waits(problem, kept[second], timing, config)
+    waiting = EventMapper(AnnealingMapper(), replace(timing, overlap=Overlap.WAITS), walks=config.walks)
+    by_waits = chosen_cycles(problem, waiting, budget, config.seed)
     waits_seconds = time.process_time() - started
     return {
         "layer": computation.name or str(computation),
@@ -158,24 +157,6 @@ def chosen_cycles(problem: MappingProblem, mapper: EventMapper, budget: Budget, 
     found = mapper.map(problem, Objective.LATENCY, budget=budget, seed=seed).mapping
     assert found is not None
     run = simulate(problem.computation, problem.architecture, found)
-    assert isinstance(run, Run)
-    return run.latency_cycles
-
-
-def found_by_waits(problem: MappingProblem, start: Mapping, timing: Timing, config: Config) -> int:
-    """Simulated cycles of what annealing by rule E12 finds from the best mapping of the pool, without a simulation."""
-    machine, budget = encode_timing(timing, problem.architecture), Budget(evaluations=config.evaluations)
-    found, _ = search_timed(
-        Encoded.of(problem, Reuse.TIMELOOP),
-        [start],
-        machine,
-        OBJECTIVE_CODE[Objective.LATENCY],
-        budget,
-        config.seed,
-        walks=config.walks,
-        operations=0,
-    )
-    run = simulate(problem.computation, problem.architecture, start if found is None else found, timing)
     assert isinstance(run, Run)
     return run.latency_cycles
 
@@ -286,7 +267,7 @@ def write_tables(found: list[dict[str, Any]], folder: Path) -> None:
         "cycles with waits over event cycles, median": lambda item: f"{item['waits_over_event_median']:.2f}",
         "its optimum lost in its pool, mean and worst": lambda item: lost(item, "waits_lost_in_pool"),
         "layers up to 3 %": lambda item: f"{item['waits_below_3_percent']} of {item['layers']}",
-        "mappings found by E12 alone lost, mean and worst": lambda item: lost(item, "waits_found_lost"),
+        "`--timing-table waits` lost, mean and worst": lambda item: lost(item, "waits_found_lost"),
         "CPU s of its searches": lambda item: f"{item['waits_found_seconds']:.0f}",
     }
     for name, columns in (("validation-ranks", ranks), ("validation-waits", waits)):

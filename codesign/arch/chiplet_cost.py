@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from math import pi, sqrt
 
 from codesign.arch.many_core import ManyCore
+from codesign.arch.provenance import Origin, Provenance
 from codesign.core.errors import UserError, unknown_name
+from codesign.core.json_types import JsonObject
 
 SRAM_UM2_PER_BYTE = 0.0964 * 8
 MAC_UM2 = 57.9
@@ -130,6 +132,13 @@ def _interface_um2(system: ManyCore) -> float:
         known = sorted({"UCIe", *(name for name, _ in INTERFACE_UM2)})
         raise unknown_name("interface between dies", dies.interface, known, where=f"system {system.name!r}")
     return INTERFACE_UM2[key]
+
+
+def system_provenance(system: ManyCore) -> JsonObject:
+    """What reports say of a system's energies, which its file gives, and of its areas, which rule M41 has from Gemini's release."""
+    kind = Provenance.SCALED if system.technology_nm == 7 else Provenance.PUBLISHED
+    dies = Origin("dies", kind, "Gemini (HPCA 2024), constants of its release at 12 nm", 12.0)
+    return {"area": kind.value, "energy": "given", "parts": {dies.part: dies.to_json()}}
 
 
 def money(system: ManyCore, rules: MoneyRules | None = None) -> Money:

@@ -25,15 +25,6 @@ from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 
-from codesign.arch.architecture import (
-    AccessEnergy,
-    Architecture,
-    Arithmetic,
-    Fanout,
-    LevelKind,
-    Links,
-    StorageLevel,
-)
 from codesign.core.errors import UserError
 
 _TABLE = Path(__file__).parent / "technologies" / "in_memory.json"
@@ -261,35 +252,3 @@ def mac_energy_fj(array: InMemoryArray, technology: InMemoryTechnology | None = 
 def tops_per_watt(array: InMemoryArray, technology: InMemoryTechnology | None = None) -> float:
     """Operations a joule, 1e12 of them: a product and its sum are two."""
     return 2e3 / mac_energy_fj(array, technology)
-
-
-def in_memory_architecture(name: str, array: InMemoryArray, buffer_bytes: float, dram: StorageLevel) -> Architecture:
-    """The array below a buffer (I6): inputs shared along X over outputs, sums along Y over inputs, weights kept in cells.
-
-    Args:
-        name: Of the architecture.
-        array: The array; weights for all its cells stay in place.
-        buffer_bytes: Of the memory above it, whose figures a technology fills in.
-        dram: Above that.
-    """
-    weights = max(1, array.cells // (array.macs * array.weight_bits))
-    cells = StorageLevel(
-        "Cells",
-        LevelKind.REGISTERS,
-        capacity_bytes=float(weights * max(1, array.weight_bits // 8)),
-        word_bits=array.weight_bits,
-        keep=frozenset({"weight"}),
-        energy=AccessEnergy(0.0, 0.0, 0.0),
-        area_mm2=0.0,
-        leakage_mw=0.0,
-    )
-    fanout = Fanout(array.outputs * array.banks, array.inputs, Links.MULTICAST)
-    buffer = StorageLevel("Buffer", capacity_bytes=buffer_bytes, word_bits=array.input_bits, fanout=fanout)
-    mac = Arithmetic(
-        bits=array.input_bits,
-        energy_pj=1e-3 * mac_energy_fj(array),
-        area_mm2=array_area_mm2(array) / array.macs,
-        leakage_mw=0.0,
-    )
-    clock_hz = 1e9 / (array_cycle_ns(array) * array.passes)
-    return Architecture(name, (dram, buffer, cells), mac, clock_hz)

@@ -1,5 +1,6 @@
 """Where figures of area and energy come from: measured, published, fitted, or scaled from another node (rule T4)."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -71,16 +72,15 @@ def provenance_text(technology: str | None, origins: tuple[Origin, ...]) -> str:
     """The same in a line: what is scaled, and from which node."""
     if technology is None:
         return "energy and area as the architecture's file gives them"
-    parts = [f"{origin.part} {origin.kind.value}{_from(origin)}" for origin in origins]
     some = any(origin.kind is Provenance.MEASURED for origin in origins)
     head = technology if some else f"{technology}; no figure is measured"
-    return f"{head}: {', '.join(parts)}" if parts else technology
+    return f"{head}: {_listed(origins)}" if origins else technology
 
 
 def recorded_text(record: JsonObject) -> str:
     """The same line from what `provenance_json` recorded."""
     parts = record.get("parts")
-    if not isinstance(parts, dict) or not isinstance(record.get("technology"), str):
+    if not isinstance(parts, dict):
         return provenance_text(None, ())
     origins = []
     for part, value in parts.items():
@@ -88,7 +88,13 @@ def recorded_text(record: JsonObject) -> str:
         node = value.get("from_nm")
         from_nm = float(node) if isinstance(node, int | float) else None
         origins.append(Origin(part, Provenance(value["kind"]), str(value.get("source", "")), from_nm))
+    if record.get("energy") == "given":
+        return f"energy as the file gives it; area of {_listed(origins)}"
     return provenance_text(str(record["technology"]), tuple(origins))
+
+
+def _listed(origins: Iterable[Origin]) -> str:
+    return ", ".join(f"{origin.part} {origin.kind.value}{_from(origin)}" for origin in origins)
 
 
 def _from(origin: Origin) -> str:

@@ -14,13 +14,14 @@ from codesign.arch.dram import DramType
 from codesign.arch.dram_power.locality import dram_type_named
 from codesign.arch.logic import ArithmeticPoint, ArithmeticTable, Registers, Wires
 from codesign.arch.netlists import NetlistAreas
-from codesign.arch.provenance import Origin, Provenance
+from codesign.arch.provenance import Origin, Provenance, provenance_json
 from codesign.arch.scaling import NODE_RANGE_NM, area_factor, energy_factor, leakage_factor, wire_energy_factor
 from codesign.arch.sram import AccessFit, AreaFit, FittedSram, LeakageFit, SramStep, SteppedSram
 from codesign.arch.technology import Technology
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.fields import Fields
 from codesign.core.files import read_structured
+from codesign.core.json_types import JsonObject
 
 _FOLDER = Path(__file__).parent / "technologies"
 GROUP = "codesign.technologies"
@@ -179,6 +180,11 @@ def technology_origins(name: str | None) -> tuple[Origin, ...]:
         return load_technology(name).origins
     except UserError:
         return ()
+
+
+def provenance_of(technology: str | None) -> JsonObject:
+    """What reports say of area and energy on an architecture that names this technology; None for one that names none."""
+    return provenance_json(technology, technology_origins(technology))
 
 
 def _read_sram(table: Fields, node_nm: float) -> FittedSram | SteppedSram:

@@ -133,7 +133,7 @@ def show(built: "BuiltHardware", output_format: str) -> None:
     if built.synthesis is not None:
         cells = built.synthesis
         typer.echo(
-            f"synthesised {cells.nand2:,.0f} NAND2 ({cells.area_um2 / 1e6:.3f} mm2 at 0.18 um), {cells.flip_flops:,} flip-flops, {cells.levels} levels"
+            f"synthesised {cells.nand2:,.0f} NAND2 ({cells.area_um2 / 1e6:.3f} mm2 of cells as published at 0.18 um), {cells.flip_flops:,} flip-flops, {cells.levels} levels"
         )
 
 

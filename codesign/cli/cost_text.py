@@ -52,19 +52,22 @@ def print_cost(computation: Computation, architecture: Architecture, cost: "Cost
 
 def print_provenance(console: Console, architecture: Architecture) -> None:
     """Where energy and area come from, in a line."""
-    from codesign.arch.provenance import provenance_text
-    from codesign.arch.technology_files import technology_origins
-
-    text = provenance_text(architecture.technology, technology_origins(architecture.technology))
-    console.print(f"figures      {text}", markup=False, soft_wrap=True)
+    console.print(f"figures      {provenance_line(architecture)}", markup=False, soft_wrap=True)
 
 
-def provenance_document(architecture: Architecture) -> JsonObject:
+def provenance_line(architecture: Architecture | None) -> str:
+    """The same as text; without an architecture all figures are given."""
+    from codesign.arch.provenance import recorded_text
+    from codesign.arch.technology_files import provenance_of
+
+    return recorded_text(provenance_of(None if architecture is None else architecture.technology))
+
+
+def provenance_document(architecture: Architecture | None) -> JsonObject:
     """The same for a document in JSON."""
-    from codesign.arch.provenance import provenance_json
-    from codesign.arch.technology_files import technology_origins
+    from codesign.arch.technology_files import provenance_of
 
-    return {"provenance": provenance_json(architecture.technology, technology_origins(architecture.technology))}
+    return {"provenance": provenance_of(None if architecture is None else architecture.technology)}
 
 
 def _bound(cost: "Cost") -> str:

@@ -193,7 +193,7 @@ def finish(study: Study, out: Path, console: Console) -> None:
 
 def print_front(study: Study, console: Console) -> None:
     """Print the front, and which of its designs to look at first."""
-    from codesign.report.recommend import constant_objectives, recommendations
+    from codesign.report.recommend import constant_objectives, figures_of, recommendations
 
     console.print(front_table(study))
     for found in recommendations(study):
@@ -202,14 +202,6 @@ def print_front(study: Study, console: Console) -> None:
         console.print(sentence, highlight=False)
     for sentence in figures_of(study):
         console.print(f"figures: {sentence}", highlight=False)
-
-
-def figures_of(study: Study) -> tuple[str, ...]:
-    """Where areas and energies of the front's designs come from: a sentence a technology."""
-    from codesign.arch.provenance import recorded_text
-
-    records = (study.detail(trial.number).get("architecture", {}).get("provenance") for trial in study.front())
-    return tuple(dict.fromkeys(recorded_text(record) for record in records if record is not None))
 
 
 def front_table(study: Study) -> Table:

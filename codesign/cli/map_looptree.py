@@ -31,8 +31,11 @@ def map_looptree(files: Sequence[str], search: "MapSearch", output: "Output") ->
     if output.as_json:
         echo_json(found.to_json(), indent=1)
         return
+    from codesign.cli.cost_text import provenance_line
+
     for line in found.lines:
         typer.echo(line)
     energy = "" if found.energy_j is None else f"energy {found.energy_j:.9g} J, "
     typer.echo(f"{energy}latency {found.latency_s:.9g} s, {found.objective} {found.value:.9g}")
+    typer.echo(f"figures: {provenance_line(None)}")
     typer.echo(f"proof: {found.proof}, gap {found.gap:.3%}, {found.cpu_seconds:.3f} CPU s")

@@ -57,6 +57,7 @@ def _write(out: Path, result: "OrderResult", mapper: str, goal: "Objective") -> 
 
 
 def _print(result: "OrderResult") -> None:
+    from codesign.cli.cost_text import provenance_line
     from codesign.cli.evaluate import print_infeasible
 
     if result.mapping is None or result.cost is None:
@@ -72,6 +73,7 @@ def _print(result: "OrderResult") -> None:
                 loops = " ".join(f"{dim}{factor}" for dim, factor in kept)
                 typer.echo(f"  {tensor.name:<3} {level.memory:<14} {level.energy_pj:>14,.0f} pJ  {loops}")
         typer.echo(f"energy {cost.energy_pj:,.6g} pJ, latency {cost.latency_cycles:,.8g} cycles, EDP {cost.edp:.6g}")
+        typer.echo(f"figures: {provenance_line(None)}")
         typer.echo(
             f"latency: {cost.compute_cycles:,} computing, {cost.stall_cycles:,.6g} stalled, "
             f"{cost.loading_cycles:,.6g} loading, {cost.unloading_cycles:,.6g} unloading"

@@ -50,6 +50,7 @@ class Row:
         traffic_cycles: The DRAM interface is busy.
         proof: Of what the scheduler minimises.
         reason: Why there is no schedule; empty when there is one.
+        provenance: Where energies come from.
     """
 
     scheduler: str
@@ -63,6 +64,7 @@ class Row:
     traffic_cycles: float | None = None
     proof: str = ""
     reason: str = ""
+    provenance: JsonObject | None = None
 
 
 def run(options: ScheduleOptions) -> None:
@@ -105,6 +107,8 @@ def _row(options: ScheduleOptions) -> Row:
 
 
 def _fused(options: ScheduleOptions) -> Row:
+    from codesign.arch.technology_files import provenance_of
+
     graph, result = schedule_fused.find(options)
     row = Row(options.scheduler, len(graph.operators), graph.macs, graph.weight_bytes)
     if result.infeasible is not None:
@@ -116,6 +120,7 @@ def _fused(options: ScheduleOptions) -> Row:
         latency_cycles=None if result.latency_cycles is None else round(result.latency_cycles),
         energy_pj=result.energy_pj,
         proof=_proof(result),
+        provenance=provenance_of(schedule_fused.machine(options).technology),
     )
 
 
@@ -137,6 +142,7 @@ def _soma(options: ScheduleOptions) -> Row:
         energy_pj=result.energy_pj,
         traffic_cycles=float(schedule.parsed.channel_cycles),
         proof=_proof(result),
+        provenance=schedule.provenance,
     )
 
 
@@ -183,6 +189,8 @@ def _print(rows: list[Row], options: ScheduleOptions) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from codesign.arch.provenance import recorded_text
+
     table = Table(title=f"{options.network} on {options.arch}", title_justify="left")
     table.add_column("")
     for row in rows:
@@ -206,6 +214,9 @@ def _print(rows: list[Row], options: ScheduleOptions) -> None:
     for row in rows:
         if row.reason:
             console.print(f"{row.scheduler}: infeasible: {row.reason}", highlight=False)
+    for row in rows:
+        if row.energy_pj is not None and row.provenance is not None:
+            console.print(f"figures of {row.scheduler}: {recorded_text(row.provenance)}", highlight=False, markup=False)
     console.print(
         "soma cuts operators into tiles and models arithmetic, DRAM beside it; fused maps each operator under LoopTree's rules, one "
         "after another; cosma and its baselines hold whole tensors and model off-chip "

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import typer
 
@@ -189,6 +189,7 @@ def _traffic(result: ScheduleResult, architecture: Architecture | None) -> Traff
 def _document(
     result: ScheduleResult, whole: OperatorGraph, architecture: Architecture | None, traffic: TrafficCost | None
 ) -> dict[str, object]:
+    from codesign.cli.cost_text import provenance_document
     from codesign.scheduling.cosma.result import Schedule, failure_to_dict, schedule_to_dict
 
     found, seconds = result.found, round(result.seconds, 3)
@@ -205,6 +206,7 @@ def _document(
             "architecture": architecture.name,
             "traffic_energy_pj": traffic.energy_pj,
             "traffic_cycles": traffic.cycles,
+            **provenance_document(architecture),
         }
     return {**document, **counts}
 
@@ -273,6 +275,8 @@ def _architecture(options: ScheduleOptions) -> Architecture | None:
 
 
 def _print_schedule(schedule: Schedule, answer: Answer) -> None:
+    from codesign.arch.provenance import recorded_text
+
     typer.echo(f"scratchpad {schedule.capacity_bytes} bytes")
     typer.echo(
         f"non-compulsory {schedule.noncompulsory_bytes} bytes (spilled {schedule.written_bytes}, retrieved "
@@ -286,6 +290,7 @@ def _print_schedule(schedule: Schedule, answer: Answer) -> None:
             f"on {answer.document['architecture']}: the traffic takes {answer.traffic.cycles:,.0f} cycles of the DRAM interface "
             f"and {answer.traffic.energy_pj / 1e9:.4g} mJ"
         )
+        typer.echo(f"figures: {recorded_text(cast(JsonObject, answer.document['provenance']))}")
 
 
 def _print_baselines(schedule: Schedule) -> None:

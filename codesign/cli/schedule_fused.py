@@ -14,6 +14,7 @@ from codesign.core.quantities import parse_size
 from codesign.library.arguments import resolve
 
 if TYPE_CHECKING:
+    from codesign.arch.architecture import Architecture
     from codesign.scheduling.fused.network_operators import FusedGraph
     from codesign.scheduling.protocol import ScheduleProblem, ScheduleResult
 
@@ -40,13 +41,18 @@ SCHEDULERS: dict[str, frozenset[str]] = {
 DEFAULT_ARCH = "soma-edge"
 
 
+def machine(options: ScheduleOptions) -> "Architecture":
+    """The accelerator that is named."""
+    return resolve([], arch=options.arch or DEFAULT_ARCH).need_architecture()
+
+
 def _problem(options: ScheduleOptions) -> "ScheduleProblem":
     from codesign.scheduling.protocol import ScheduleProblem
     from codesign.workloads.load import load_network
 
     if options.network is None:
         raise UserError("--network is required", hint="a zoo name, an ONNX file or a network as JSON")
-    architecture = resolve([], arch=options.arch or DEFAULT_ARCH).need_architecture()
+    architecture = machine(options)
     network = load_network(
         options.network,
         batch=options.batch,
@@ -85,17 +91,16 @@ def counts(graph: "FusedGraph", options: ScheduleOptions) -> JsonObject:
 
 def run(options: ScheduleOptions) -> None:
     """Schedule and print."""
-    from codesign.cli.cost_text import provenance_document
+    from codesign.cli.cost_text import provenance_document, provenance_line
 
     graph, result = find(options)
-    machine = resolve([], arch=options.arch or DEFAULT_ARCH).need_architecture()
-    record = {**result.to_json(), **counts(graph, options), **provenance_document(machine)}
+    record = {**result.to_json(), **counts(graph, options), **provenance_document(machine(options))}
     if options.out is not None:
         write_json(options.out, record)
     if options.output_format == "json":
         echo_json(record)
         return
-    for line in lines(graph, result):
+    for line in (*lines(graph, result), f"figures: {provenance_line(machine(options))}"):
         typer.echo(line)
 
 

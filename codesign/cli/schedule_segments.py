@@ -104,7 +104,7 @@ def _found(
 def _record(
     options: ScheduleOptions, evaluator: "Evaluator", found: "Evaluation", bound: "SegmentBound", tried: int
 ) -> JsonObject:
-    from codesign.arch.chiplet_cost import money
+    from codesign.arch.chiplet_cost import money, system_provenance
     from codesign.scheduling.segments.tree_files import tree_to_json
 
     whole, system = found.rows[0], evaluator.system
@@ -125,6 +125,7 @@ def _record(
         "gap": bound.gap(found.edp),
         "cost_usd": cost.overall_usd,
         "area_mm2": cost.total_mm2,
+        "provenance": system_provenance(system),
         "evaluated": tried,
         "tree": tree_to_json(found.root, evaluator.network),
     }
@@ -173,6 +174,8 @@ def _simulated(simulated: "Simulated") -> JsonObject:
 
 def run(options: ScheduleOptions) -> None:
     """Schedule and print."""
+    from codesign.arch.chiplet_cost import system_provenance
+    from codesign.arch.provenance import recorded_text
     from codesign.scheduling.segments.bound import bound_of
     from codesign.scheduling.segments.scheduler import nothing_fits
     from codesign.scheduling.segments.search import NothingFitsError
@@ -215,6 +218,7 @@ def run(options: ScheduleOptions) -> None:
         f" {found.rows[0].dram_words:,} DRAM bytes; EDP {found.edp:.6g}, gap {bound.gap(found.edp):.3f}"
         f" to the bound; {tried:,} trees; {record['cost_usd']:.2f} USD"
     )
+    typer.echo(f"figures: {recorded_text(system_provenance(system))}")
     if simulated is not None:
         _print_simulated(simulated)
 

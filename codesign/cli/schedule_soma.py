@@ -180,6 +180,7 @@ def _write_files(schedule: Any, record: JsonObject, options: ScheduleOptions, ti
 
 
 def _evaluate(problem: Any, path: Path, options: ScheduleOptions) -> None:
+    from codesign.arch.provenance import recorded_text
     from codesign.core.goals import Objective
     from codesign.scheduling.soma.evaluator import Schedule, evaluate
     from codesign.scheduling.soma.model.cut_layers import cut_wide_layers
@@ -209,6 +210,7 @@ def _evaluate(problem: Any, path: Path, options: ScheduleOptions) -> None:
             raise error.within(f"{path}: {encoding.name}") from None
         record = evaluation_json(encoding, outcome)
         if isinstance(outcome, Schedule):
+            record["provenance"] = outcome.provenance
             record["fusion_gap"] = bound.gap(Objective.EDP, outcome.energy_pj, outcome.latency_cycles)
         results.append(record)
         if isinstance(outcome, Schedule):
@@ -219,6 +221,7 @@ def _evaluate(problem: Any, path: Path, options: ScheduleOptions) -> None:
         return
     if good:
         print(table(good))
+        print(f"figures: {recorded_text(good[0][1].provenance)}")
         best = min(bound.gap(Objective.EDP, s.energy_pj, s.latency_cycles) for _, s in good)
         print(f"fusion: the best is within {100 * best:.2f} % of an energy-delay product that no schedule beats")
     for record in results:
@@ -289,17 +292,9 @@ def _simulated(schedule: Any, options: ScheduleOptions) -> Any:
     return timed
 
 
-def _provenance(schedule: Any) -> JsonObject:
-    """Where the energies come from: the architecture's technology, or the template's constants, which its file gives."""
-    from codesign.arch.provenance import provenance_json
-    from codesign.cli.cost_text import provenance_document
-
-    architecture = getattr(schedule.parsed.problem.hardware, "architecture", None)
-    return {"provenance": provenance_json(None, ())} if architecture is None else provenance_document(architecture)
-
-
 def run(options: ScheduleOptions) -> None:
     """Schedule (or evaluate given encodings) and print."""
+    from codesign.arch.provenance import recorded_text
     from codesign.scheduling.soma.report import found_json, infeasible_json, table
     from codesign.scheduling.soma.scheduler import Unscheduled
 
@@ -318,7 +313,7 @@ def run(options: ScheduleOptions) -> None:
         return
     record = {**found_json(found, options.scheduler, result.seed), **count.to_json()}
     record |= {"fusion_bound": result.detail["fusion_bound"], "fusion_gap": result.gap}
-    record |= _provenance(found.schedule)
+    record |= {"provenance": found.schedule.provenance}
     timed = _simulated(found.schedule, options)
     analytic = found.schedule.latency_cycles
     shown = table([(options.scheduler, found.schedule)])
@@ -329,6 +324,7 @@ def run(options: ScheduleOptions) -> None:
         return
     print(count)
     print(shown)
+    print(f"figures: {recorded_text(found.schedule.provenance)}")
     if timed is not None:
         print_events(timed, analytic)
     least = result.detail["fusion_bound"]

@@ -75,8 +75,7 @@ def _machine(arch: str | None, system: str | None) -> "str | ManyCore":
 
 
 def _print(found: "ServingResult", timing: str) -> None:
-    from codesign.arch.provenance import provenance_text
-    from codesign.arch.technology_files import technology_origins
+    from codesign.cli.cost_text import provenance_line
     from codesign.evaluation.metrics import format_si
 
     spec = found.spec
@@ -86,8 +85,7 @@ def _print(found: "ServingResult", timing: str) -> None:
         f"{spec.mean_context:,} tokens of context on average"
     )
     typer.echo(f"times from             {timing} model; energies from the mappings")
-    technology = found.architecture.technology
-    typer.echo(f"figures                {provenance_text(technology, technology_origins(technology))}")
+    typer.echo(f"figures                {provenance_line(found.architecture)}")
     typer.echo(f"time to first token    {format_si(found.ttft_s, 's')} (mean of the requests, prompt alone)")
     typer.echo(f"time per output token  {format_si(found.tpot_s, 's')} (prefills of others included)")
     typer.echo(f"tokens per second      {found.tokens_per_s:,.2f}")

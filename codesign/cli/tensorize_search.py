@@ -52,6 +52,7 @@ def search_program(
     Raises:
         UserError: No such core, design or search, or nothing matches the core's intrinsic.
     """
+    from codesign.cli.cost_text import provenance_document, provenance_line
     from codesign.cli.tensorize_program import check_form
     from codesign.tensorization.encoding import SoftwareProblem
     from codesign.tensorization.search_registry import create_search
@@ -81,6 +82,7 @@ def search_program(
         "seed": seed,
         "latency_cycles": sum(f.cost.latency_cycles for f in found),
         "energy_pj": sum(f.cost.energy_pj for f in found),
+        **provenance_document(core.architecture),
         "stages": [f.to_json() for f in found],
     }
     if program.emit is not None:
@@ -91,6 +93,7 @@ def search_program(
         return
     typer.echo(f"core         {options.core}: {document['intrinsic']}")
     typer.echo(f"search       {method.name}, seed {seed}")
+    typer.echo(f"figures      {provenance_line(core.architecture)}")
     for one in found:
         _print(one)
 

@@ -95,7 +95,7 @@ def print_run(cost: "Cost", run: "Run", architecture: "Architecture") -> None:
         served, used = run.memory.served, run.memory.efficiency
         console.print(
             f"             DRAM {run.memory.device}: {served.reads:,} reads, {served.writes:,} writes, {served.activates:,} activates, "
-            f"{served.refreshes:,} refreshes, {served.total_energy_pj / 1e6:,.4g} uJ; {used:.1%} of its bursts were asked for"
+            f"{served.refreshes:,} refreshes, {served.total_energy_pj / 1e6:,.4g} uJ by published currents; {used:.1%} of its bursts were asked for"
         )
     for mesh in run.meshes:
         console.print(

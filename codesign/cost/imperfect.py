@@ -3,7 +3,7 @@
 The factors of a dimension may multiply to more than its bound. The nest is then walked as it stands and whatever starts at or
 beyond the bound is left out, as in Ruby (Horeni et al., ISPASS 2022). So along each dimension every tile of one size is whole
 but the last one, and all counts are sums over two sizes. The rules are I1 to I9 of docs/reference/cost-model.md;
-`codesign.cost.imperfect_interpreter` walks them. Perfect nests are left to `codesign.cost.kernel.score`.
+`tests/property/imperfect_walk.py` walks them. Perfect nests are left to `codesign.cost.kernel.score`.
 """
 
 from typing import NamedTuple

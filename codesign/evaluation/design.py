@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol, cast, final, runtime_checkable
 
 from codesign.arch.architecture import Architecture, Ports, StorageLevel
-from codesign.arch.provenance import provenance_json
-from codesign.arch.technology_files import technology_origins
+from codesign.arch.technology_files import provenance_of
 from codesign.core import clock
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.point import Point, PointValue
@@ -391,5 +390,5 @@ def describe_architecture(architecture: Architecture) -> ArchitectureRecord:
         "extra_area_mm2": architecture.extra_area_mm2,
         "area_mm2": architecture.area_mm2,
         "leakage_w": architecture.leakage_w,
-        "provenance": provenance_json(architecture.technology, technology_origins(architecture.technology)),
+        "provenance": provenance_of(architecture.technology),
     }

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from codesign.arch.architecture import Architecture
-from codesign.arch.chiplet_cost import money
+from codesign.arch.chiplet_cost import money, system_provenance
 from codesign.arch.many_core import ManyCore
 from codesign.core import clock
 from codesign.core.json_types import JsonObject
@@ -68,6 +68,7 @@ class SegmentsEvaluator:
         started = clock.wall_seconds()
         system, architecture = self.space.system(point), self.space.build(point)
         described = describe_architecture(architecture)
+        described["provenance"] = system_provenance(system)
         time, picojoules = 0.0, 0.0
         parts: dict[str, float] = {}
         records: list[FusedRecord] = []

@@ -16,7 +16,7 @@ from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.core.json_types import Json, JsonObject
 from codesign.core.point import Point
-from codesign.cost.arrays import Reuse
+from codesign.cost.arrays import Reuse, may_keep
 from codesign.cost.cost import Cost, Infeasible, evaluate
 from codesign.evaluation.design import DesignEvaluator, Evaluation, describe_architecture
 from codesign.evaluation.detail import NoDetail
@@ -83,6 +83,12 @@ def _only_tiles(architecture: Architecture, timing: Timing) -> bool:
     """Whether compiled simulations are all there is to a run: no commands of a DRAM, no mesh, no batches, no other machine."""
     plain = timing.overlap in (Overlap.EVENTS, Overlap.WAITS) and timing.batch_outputs is None
     return plain and all(level.dram is None and level.fanout.mesh is None for level in architecture.levels)
+
+
+def _in_a_row(problem: MappingProblem, timing: Timing) -> bool:
+    """Whether a tensor may pass two buffers of tiles on chip: waits that rule E12 does not know."""
+    buffers = [problem.architecture.level(name).keep for name in tile_buffers(timing, problem.architecture)]
+    return any(sum(may_keep(keep, tensor) for keep in buffers) > 1 for tensor in problem.computation.tensors)
 
 
 def _analytic(cost: Cost, objective: Objective) -> float:
@@ -236,7 +242,8 @@ class EventMapper:
         machine = encode_timing(timing, problem.architecture)
         starts = [candidate.mapping for candidate in ranked[:STARTS]]
         encoded, code = Encoded.of(problem, reuse), OBJECTIVE_CODE[objective]
-        operations = 0 if timing.overlap is Overlap.WAITS else OPERATIONS
+        closed = timing.overlap is Overlap.WAITS and not _in_a_row(problem, timing)
+        operations = 0 if closed else OPERATIONS
         mapping, scored = search_timed(
             encoded, starts, machine, code, budget, seed, walks=self.walks, operations=operations
         )

@@ -16,6 +16,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from codesign.arch.provenance import Provenance
 from codesign.core.errors import CodesignError, MissingDependencyError, UserError
 from codesign.core.json_types import JsonObject
 from codesign.hardware.parameters import Parameters
@@ -94,6 +95,7 @@ class Synthesis:
         return {
             "area_um2": self.area_um2, "nand2": self.nand2, "cells": self.cells, "flip_flops": self.flip_flops, "levels": self.levels,
             "yosys": self.yosys, "modules": [vars(m) for m in self.modules],
+            "provenance": {"area": Provenance.PUBLISHED.value, "source": cell_library()["source"]},
         }  # fmt: skip
 
 

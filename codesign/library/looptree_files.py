@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
+from codesign.arch.provenance import provenance_json
 from codesign.core.errors import UserError
 from codesign.core.json_types import JsonObject
 
@@ -79,6 +80,7 @@ class FoundNest:
             "objective": self.objective,
             "semantics": "accelforge",
             "cpu_seconds": self.cpu_seconds,
+            "provenance": provenance_json(None, ()),
         }
 
 

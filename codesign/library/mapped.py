@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, final
 
 from codesign.arch.architecture import Architecture
+from codesign.arch.technology_files import provenance_of
 from codesign.core.errors import UserError
 from codesign.core.goals import Objective, Proof
 from codesign.core.json_types import JsonObject
@@ -110,7 +111,8 @@ class MappedLayer(AbstractResult):
         document = self.result.to_json()
         if self.result.cost is None:
             return document
-        document = {**self.result.cost.to_json(), **document}
+        provenance = provenance_of(self.architecture.technology)
+        document = {**self.result.cost.to_json(), **document, "provenance": provenance}
         if self.run is None:
             return document
         seconds = self.run_seconds + self.result.seconds

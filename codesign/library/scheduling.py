@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from codesign.arch.architecture import Architecture
+from codesign.arch.technology_files import provenance_of
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.core.json_types import JsonObject
@@ -115,7 +116,11 @@ class ScheduledNetwork(AbstractResult):
 
     def to_json(self) -> JsonObject:
         """See `AbstractResult`."""
-        names = {"network": self.network.name, "architecture": self.architecture.name}
+        names: JsonObject = {
+            "network": self.network.name,
+            "architecture": self.architecture.name,
+            "provenance": provenance_of(self.architecture.technology),
+        }
         if self.run is None or self.analytic_cycles is None:
             return {**names, **self.result.to_json()}
         return {**names, **self.result.to_json(), **event_record(self.run, self.analytic_cycles)}

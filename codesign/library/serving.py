@@ -107,17 +107,15 @@ class ServedModel(AbstractResult):
         """See `AbstractResult`."""
         if isinstance(self.result, Infeasible):
             return {**self.result.to_json(), "model": self.spec.name}
-        from codesign.arch.provenance import provenance_json
-        from codesign.arch.technology_files import technology_origins
+        from codesign.arch.technology_files import provenance_of
 
         record: Mapping[str, Json] = cast(Mapping[str, Json], self.result.to_json())
-        technology = self.architecture.technology
         return {
             "status": "ok",
             "architecture": self.architecture.name,
             "timing": self.timing,
             **record,
-            "provenance": provenance_json(technology, technology_origins(technology)),
+            "provenance": provenance_of(self.architecture.technology),
         }
 
     @property

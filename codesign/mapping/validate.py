@@ -130,10 +130,10 @@ def _check_order(computation: Computation, architecture: Architecture, mapping: 
                 where="mapping",
                 hint=f"keep it at least at {architecture.levels[0].name!r}",
             )
-    _check_origin(computation, architecture, mapping)
+    _check_origin(architecture, mapping)
 
 
-def _check_origin(computation: Computation, architecture: Architecture, mapping: Mapping) -> None:
+def _check_origin(architecture: Architecture, mapping: Mapping) -> None:
     """The outermost storage of every tensor holds all of it: no loop may stand outside."""
     outside = False
     seen: set[str] = set()

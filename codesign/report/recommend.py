@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from codesign.arch.provenance import recorded_text
 from codesign.evaluation.metrics import format_si, unit_of
 from codesign.study.study import Study, Trial
 
@@ -94,6 +95,12 @@ def recommendations(study: Study) -> list[Recommendation]:
         )
         for number, names in roles.items()
     ]
+
+
+def figures_of(study: Study) -> tuple[str, ...]:
+    """Where areas and energies of the front's designs come from: a sentence a technology."""
+    records = (study.detail(trial.number).get("architecture", {}).get("provenance") for trial in study.front())
+    return tuple(dict.fromkeys(recorded_text(record) for record in records if record is not None))
 
 
 def constant_objectives(study: Study) -> list[str]:

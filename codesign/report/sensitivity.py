@@ -38,7 +38,7 @@ from codesign.evaluation.replay import (
 from codesign.mappers.protocol import Mapper
 from codesign.optim.pareto import nondominated
 from codesign.report.html_page import asset, build_page
-from codesign.report.recommend import knee_index, labels_of
+from codesign.report.recommend import figures_of, knee_index, labels_of
 from codesign.report.summary import point_text
 from codesign.study.goals import own_metrics
 from codesign.study.study import Study, Trial
@@ -393,6 +393,7 @@ def describe(found: Sensitivity) -> list[str]:
         sentences.append(f"The recommended design stays trial {found.base.knee} throughout.")
     if not {"energy_j", "power_w", "edp_js"} & {*found.study.objectives, *(c.metric for c in found.study.constraints)}:
         sentences.append("No objective or constraint of this study depends on energy, so its front cannot move.")
+    sentences += [f"Figures: {sentence}." for sentence in figures_of(found.study)]
     return sentences
 
 

@@ -12,9 +12,9 @@ from codesign.scheduling.soma.model.hardware import hardware_from_constants
 from codesign.scheduling.soma.model.layer_graph import read_graph
 from codesign.scheduling.soma.model.rules import REFERENCE
 from codesign.scheduling.soma.search.two_stages import Found, SearchOptions, search, search_baseline, search_paper
-from codesign.scheduling.soma.simulator import simulate_program
 from tests.reference_data import REFERENCE as DATA_SET
 from tests.reference_data import lacks, supporting_files
+from tests.soma_buffer_run import simulate_program
 
 
 def _best_recorded() -> dict[tuple[int, int, int, int], tuple[float, dict[str, Any]]]:

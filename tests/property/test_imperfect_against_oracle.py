@@ -10,12 +10,12 @@ from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, F
 from codesign.cost.arrays import Reuse, encode_problem
 from codesign.cost.cost import Cost, evaluate
 from codesign.cost.imperfect import make_imperfect, score_imperfect
-from codesign.cost.imperfect_interpreter import walk_imperfect, walked_ports
 from codesign.cost.kernel import score
 from codesign.cost.packed import make_kernel
 from codesign.mapping.mapping import Axis, LevelMapping, Mapping
 from codesign.mapping.nest import encode_nest
 from codesign.workloads.computation import Computation
+from tests.property.imperfect_walk import walk_imperfect, walked_ports
 
 NOTATIONS = (
     "O[m,n] += I[m,k] * W[k,n]",

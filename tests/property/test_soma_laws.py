@@ -29,9 +29,9 @@ from codesign.scheduling.soma.model.rules import DEFAULT, REFERENCE, ModelOption
 from codesign.scheduling.soma.search.dram_search import DramChain, greedy
 from codesign.scheduling.soma.search.fusion_search import FusionChain, Workspace, score
 from codesign.scheduling.soma.search.latency_bound import stage2_bound
-from codesign.scheduling.soma.simulator import SimulationError, simulate_program
 from codesign.scheduling.timed import time_fused
 from codesign.timing.table import Timing
+from tests.soma_buffer_run import SimulationError, simulate_program
 
 NO_LATENCIES = Timing("none")
 

@@ -10,12 +10,10 @@ from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, F
 from codesign.arch.sparsity import LevelSparsity, Rank, RankFormat, TensorFormat, ZeroAction, ZeroKind
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.cost import Cost, evaluate
-from codesign.cost.interpreter import reference_result
 from codesign.cost.kernel import score
 from codesign.cost.packed import VALID, make_kernel
 from codesign.cost.sparse.bounds import least_value, scored_problem
 from codesign.cost.sparse.expectation import expect
-from codesign.cost.sparse.zero_walk import walk_zeros
 from codesign.mappers.exact import ExactMapper
 from codesign.mappers.random_search import RandomMapper
 from codesign.mapping.constraints import MappingProblem
@@ -23,6 +21,8 @@ from codesign.mapping.mapping import LevelMapping, Mapping
 from codesign.mapping.nest import encode_nest
 from codesign.workloads.computation import Computation
 from codesign.workloads.density import Actual, Uniform
+from tests.property.executed_nest import reference_result
+from tests.property.zero_walk import walk_zeros
 
 GEMM = Computation.parse("C[m,n] += A[m,k] * B[k,n]", m=4, n=4, k=6)
 MAPPINGS = {

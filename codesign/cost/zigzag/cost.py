@@ -72,7 +72,6 @@ class ZigzagCost:
         stall_cycles: Waiting for the slowest port.
         loading_cycles: Before the first iteration.
         unloading_cycles: After the last one.
-        port_stalls: By ``memory:port``; negative where there is slack.
         macs: Multiply-accumulates.
         mac_units: Of the array.
     """
@@ -84,7 +83,6 @@ class ZigzagCost:
     stall_cycles: float
     loading_cycles: float
     unloading_cycles: float
-    port_stalls: dict[str, float]
     macs: int
     mac_units: int
 
@@ -153,8 +151,6 @@ def evaluate(layer: UnrolledLayer, mapping: AllocatedOrder) -> ZigzagCost:
     _load_cuts(layer, arrays, work, mapping)
     energy = count_words(arrays, work.order, work.allocation, work.words)
     stall, loading, unloading = count_cycles(arrays, work.order, work.whole, work.allocation, work.transfers)
-    memories = layer.accelerator.memories
-    names = [f"{m.name}:{p.name}" for m in memories for p in m.ports]
     return ZigzagCost(
         energy_pj=energy,
         mac_energy_pj=arrays.mac_energy,
@@ -163,7 +159,6 @@ def evaluate(layer: UnrolledLayer, mapping: AllocatedOrder) -> ZigzagCost:
         stall_cycles=stall,
         loading_cycles=loading,
         unloading_cycles=unloading,
-        port_stalls=dict(zip(names, work.transfers.stall.tolist(), strict=True)),
         macs=layer.computation.macs,
         mac_units=math.prod(layer.accelerator.array_sizes.values()),
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from codesign.arch.provenance import provenance_json
 from codesign.core import clock
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.core.json_types import JsonObject
@@ -88,6 +89,7 @@ class OrderResult:
             "engine": self.engine,
             "orders": self.orders,
             "complete": self.complete,
+            "provenance": provenance_json(None, ()),
         }
         mapping = None if self.mapping is None else self.mapping_json(self.mapping)
         return result_json(self.cost, mapping, self.infeasible, tail)

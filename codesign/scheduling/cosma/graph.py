@@ -13,7 +13,6 @@ from typing import Any
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.files import read_structured
-from codesign.core.json_types import JsonObject
 
 
 @dataclass(frozen=True)
@@ -257,25 +256,6 @@ def graph_from_dict(value: Any, where: str) -> OperatorGraph:
 def read_graph(path: str | Path) -> OperatorGraph:
     """The graph in a JSON file (see `graph_from_dict`)."""
     return graph_from_dict(read_structured(path), str(path))
-
-
-def graph_to_dict(graph: OperatorGraph) -> JsonObject:
-    """The JSON value of a graph; `graph_from_dict` gives the graph back."""
-    return {
-        "name": graph.name,
-        "outputs": list(graph.outputs),
-        "ops": [
-            {
-                "name": o.name,
-                "type": o.kind,
-                "ins": list(o.inputs),
-                "out": o.outputs[0] if len(o.outputs) == 1 else list(o.outputs),
-                "param_bytes": o.parameter_bytes,
-            }
-            for o in graph.operators
-        ],
-        "tensors": {t.name: {"bytes": t.size_bytes, "shape": list(t.shape)} for t in graph.tensors},
-    }
 
 
 def unread_tensors(operators: Sequence[Operator]) -> tuple[str, ...]:

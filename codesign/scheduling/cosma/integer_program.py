@@ -1,4 +1,4 @@
-"""The integer program of the paper in full: order, replacement and addresses at once (equations 1-17).
+"""The integer program of the paper in full: order, replacement and addresses at once (equations 1-17, but those of the least peak, 13-15).
 
 One binary per tensor and step says whether it is created (C), preserved (P), spilled (S) or retrieved (R) there; L is
 its address, V whether it keeps it, u and d order two tensors that lie in the scratchpad together. Variables exist only
@@ -108,14 +108,6 @@ def solve_program(
     return program.solve(time_limit_s)
 
 
-def solve_peak(index: GraphIndex, *, solver: Solver | None = None, time_limit_s: float = 300.0) -> ProgramResult:
-    """The order of least peak footprint without spills (eq. 13-15)."""
-    program = _Program(index, solver, None)
-    program.add_actions()
-    program.minimise_peak()
-    return program.solve(time_limit_s)
-
-
 class _Program:
     """The program being built; the methods add the equations they name."""
 
@@ -131,7 +123,6 @@ class _Program:
         self._spilled: list[dict[int, Any]] = []
         self._retrieved: list[dict[int, Any]] = []
         self._address: list[dict[int, Any]] = []
-        self._peak: Any = None
         self._weights = BYTES
 
     def add_actions(self) -> None:
@@ -236,16 +227,6 @@ class _Program:
             terms += [weights.read * size * v for v in self._retrieved[a].values()]
         self._model.Minimize(sum(terms))
 
-    def minimise_peak(self) -> None:
-        """Equations 13-15."""
-        for variables in (*self._spilled, *self._retrieved):
-            for variable in variables.values():
-                self._model.Add(variable == 0)
-        self._peak = self._model.IntVar(0, sum(self._tensors.size), "")
-        for step in range(self._steps):
-            self._model.Add(self._load(step) <= self._peak)
-        self._model.Minimize(self._peak)
-
     def solve(self, time_limit_s: float) -> ProgramResult:
         """Run the solver and read the answer."""
         model = self._model
@@ -266,10 +247,7 @@ class _Program:
         if not found:
             return result
         plan = self._plan()
-        if self._peak is None:
-            value = weighted_traffic(self._index, plan, self._weights)
-        else:
-            value = int(round(self._peak.solution_value()) * self._unit)
+        value = weighted_traffic(self._index, plan, self._weights)
         stays = residencies(self._index, plan)
         offsets = tuple(self._offset(stay) for stay in stays) if self._address else ()
         return replace(result, plan=plan, stays=stays, offsets=offsets, value=value)

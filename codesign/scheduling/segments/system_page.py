@@ -2,7 +2,8 @@
 
 from html import escape
 
-from codesign.arch.chiplet_cost import money
+from codesign.arch.chiplet_cost import money, system_provenance
+from codesign.arch.provenance import recorded_text
 from codesign.scheduling.segments.bound import SegmentBound
 from codesign.scheduling.segments.contention import Simulated
 from codesign.scheduling.segments.drawings import (
@@ -87,6 +88,7 @@ def _summary(evaluator: Evaluator, found: Evaluation, bound: SegmentBound | None
         ("words x links", f"{whole.hops:,} on dies, {whole.die_hops:,} between dies"),
         ("system", f"{system.width} x {system.height} cores of {system.core.macs:,} MACs on {system.dies.count} dies"),
         ("area and cost", f"{cost.total_mm2:,.1f} mm², {cost.overall_usd:,.2f} USD"),
+        ("figures", recorded_text(system_provenance(system))),
     ]
     if simulated is not None:
         lost = simulated.time / max(simulated.free, 1) - 1

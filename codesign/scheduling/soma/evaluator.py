@@ -7,7 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
+from codesign.arch.technology_files import provenance_of
 from codesign.core.errors import UserError
+from codesign.core.json_types import JsonObject
 from codesign.scheduling.soma.kernels import decode as kf
 from codesign.scheduling.soma.kernels import tile_cost as kt
 from codesign.scheduling.soma.kernels import timing as tm
@@ -246,6 +248,12 @@ class Schedule:
         """Share of the latency that fully busy units would need (vector work counts at the vector unit's rate)."""
         return self.parsed.problem.ideal_engine_cycles / self.latency_cycles
 
+    @property
+    def provenance(self) -> JsonObject:
+        """Where energies come from: the architecture's technology, or the template's constants, which its file gives."""
+        hardware = self.parsed.problem.hardware
+        return provenance_of(hardware.architecture.technology if isinstance(hardware, MappedPlatform) else None)
+
     def encoding(self, name: str = "scheme") -> Encoding:
         """All six attributes of this schedule."""
         rows = self.parsed.tensors
@@ -302,7 +310,6 @@ def parse(problem: Problem, fusion: FusionScheme) -> Parsed | Invalid:
         graph.consumers,
         graph.externals,
         flags,
-        total,
     )
     count = kf.list_tensors(*arguments, np.empty((0, 8), np.int64))
     tensors = np.zeros((count, 8), np.int64)

@@ -4,6 +4,7 @@ import html
 import json
 from pathlib import Path
 
+from codesign.arch.provenance import recorded_text
 from codesign.core.json_types import JsonObject
 from codesign.scheduling.soma.evaluator import BYTES, KIND, LAYER, SOURCE, TILE, Schedule
 
@@ -44,6 +45,7 @@ def page_data(schedule: Schedule) -> JsonObject:
             "utilisation": schedule.utilisation,
             "channel_share": parsed.channel_cycles / schedule.latency_cycles,
             "compute_share": parsed.compute_cycles / schedule.latency_cycles,
+            "figures": recorded_text(schedule.provenance),
             "groups": f"{len(dram_cuts)}/{len(parsed.fusion.starts)}/{len(parsed.tile_layer)}",
         },
     }

@@ -6,12 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from codesign.arch.architecture import LevelKind, StorageLevel
 from codesign.arch.in_memory import (
     InMemoryArray,
     array_area_mm2,
     array_cycle_ns,
-    in_memory_architecture,
     in_memory_technology,
     mac_energy_fj,
     tops_per_watt,
@@ -81,14 +79,6 @@ def test_a_preset_is_what_the_rules_say_of_its_chip(chip: dict[str, object]) -> 
     assert preset.mac.energy_pj == pytest.approx(1e-3 * mac_energy_fj(array), rel=1e-4)
     assert preset.mac.area_mm2 == pytest.approx(array_area_mm2(array) / array.macs, rel=1e-4)
     assert preset.clock_hz == pytest.approx(1e9 / (array_cycle_ns(array) * array.passes), rel=1e-4)
-
-
-def test_an_array_becomes_a_fan_out_with_shared_inputs_and_sums() -> None:
-    dram = StorageLevel("DRAM", LevelKind.DRAM, word_bits=64)
-    made = in_memory_architecture("mine", DIGITAL, 65536.0, dram)
-    fanout = made.levels[1].fanout
-    assert (fanout.x, fanout.y, fanout.shares) == (8 * 4, 64, True)
-    assert made.levels[2].keep == frozenset({"weight"})
 
 
 @pytest.mark.parametrize(

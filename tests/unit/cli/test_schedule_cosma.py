@@ -80,6 +80,7 @@ def test_weights_of_an_architecture() -> None:
     )
     assert (done.json["unit"], done.json["noncompulsory_bytes"]) == ("fJ", 602112)
     assert done.json["value"] == done.json["bound"]
+    assert done.json["provenance"]["energy"] == "scaled"
 
 
 def test_a_capacity_below_the_working_set_is_infeasible() -> None:

@@ -1,13 +1,16 @@
 """`schedule --scheduler segments` and `explore --scheduler segments`: documents, pages, one message for each mistake."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from codesign.arch.chiplet_cost import system_provenance
 from codesign.arch.many_core_files import load_system
+from codesign.arch.provenance import recorded_text
 from codesign.core.specs import spec_to_json
 from tests.command_line import run
 
@@ -41,11 +44,27 @@ def test_a_found_tree_is_judged_as_it_was_found(found: dict[str, Any], tmp_path:
         assert again[key] == found[key]
 
 
+def test_figures_of_a_system_name_where_they_come_from(found: dict[str, Any], tmp_path: Path) -> None:
+    assert (found["provenance"]["energy"], found["provenance"]["area"]) == ("given", "published")
+    text = judge(found["tree"], tmp_path).out
+    assert "figures: energy as the file gives it; area of dies published" in text
+    smaller = system_provenance(replace(load_system("tpu-quad"), technology_nm=7))
+    assert recorded_text(smaller).endswith("area of dies scaled from 12 nm")
+
+
 def test_the_page_shows_meshes_timeline_energy_and_cost(found: dict[str, Any], tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     assert judge(found["tree"], tmp_path, "--html", page).code == 0
     text = page.read_text()
-    for part in ("Who computes what when", "Energy by part", "Cost by part", 'class="mesh"', 'class="timeline"', "gap"):
+    for part in (
+        "Who computes what when",
+        "Energy by part",
+        "Cost by part",
+        "area of dies",
+        'class="mesh"',
+        'class="timeline"',
+        "gap",
+    ):
         assert part in text
     assert "http" not in text.replace("http://www.w3.org", "")
     every = [leaf["layer"] for leaf in leaves(found["tree"])]

@@ -50,6 +50,13 @@ def test_figures_have_units_in_their_names(results: dict[str, AbstractResult]) -
             assert all(k in plain or k.endswith(units) for k in numbers), numbers
 
 
+def test_every_result_with_an_energy_names_its_provenance(results: dict[str, AbstractResult]) -> None:
+    for name in ("layer", "network", "fused", "spilled"):
+        document = results[name].to_json()
+        record = document.get("provenance") or document["architecture"]["provenance"]  # type: ignore[index, call-overload]
+        assert record["energy"] == "scaled", name  # type: ignore[index, call-overload]
+
+
 def test_a_layer_is_proven_and_evaluates_to_the_same(tmp_path: Path) -> None:
     found = codesign.map_layer(LAYER, "eyeriss")
     assert found.proof.value == "optimal" and found.gap == 0

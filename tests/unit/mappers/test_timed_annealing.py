@@ -1,10 +1,14 @@
 """Annealing by simulated cycles: what it finds fits, waits less than the analytical optimum, and says how far it may be off."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from codesign.arch.presets import load_preset
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.arrays import Reuse
+from codesign.evaluation import timed
 from codesign.evaluation.timed import EventMapper
 from codesign.mappers.annealing import AnnealingMapper
 from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
@@ -15,8 +19,8 @@ from codesign.mapping.mapping import Mapping
 from codesign.mapping.nest import decode_nest
 from codesign.mapping.space import build_nest, factor_table
 from codesign.timing.simulate import Run, simulate
-from codesign.timing.table import encode_timing, timing_for
-from codesign.workloads.operators import conv2d
+from codesign.timing.table import Overlap, encode_timing, timing_for
+from codesign.workloads.operators import conv2d, gemm
 
 
 def problem() -> MappingProblem:
@@ -67,3 +71,21 @@ def test_without_a_proven_bound_nothing_is_known() -> None:
     mapper = EventMapper(AnnealingMapper(), walks=1)
     found = mapper.map(problem(), Objective.EDP, budget=Budget(evaluations=300), seed=0)
     assert (found.proof, found.gap) == (Proof.NONE, None)
+
+
+@pytest.mark.parametrize(("preset", "simulated"), [("eyeriss", False), ("gemmini", False), ("simba", True)])
+def test_a_search_by_waits_simulates_where_a_tensor_passes_two_buffers_on_chip(
+    preset: str, simulated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+
+    def listening(*arguments: Any, operations: int, **more: Any) -> tuple[None, int]:
+        seen.append(operations)
+        return None, 0
+
+    monkeypatch.setattr(timed, "search_timed", listening)
+    architecture = load_preset(preset)
+    waits = replace(timing_for(architecture), overlap=Overlap.WAITS)
+    posed = MappingProblem(gemm(M=16, N=16, K=16, bits=architecture.mac.bits), architecture)
+    EventMapper(AnnealingMapper(), waits).map(posed, Objective.LATENCY, budget=Budget(evaluations=50), seed=0)
+    assert [operations > 0 for operations in seen] == [simulated]

@@ -292,7 +292,6 @@ def ofmap_life(
     order: IntArray,
     place: IntArray,
     flg_end: IntArray,
-    lg_end: IntArray,
     lg_of: IntArray,
     n_tiles: IntArray,
     step: IntArray,
@@ -339,7 +338,6 @@ def list_tensors(
     consumers: tuple[Any, ...],
     externals: tuple[Any, ...],
     flags: int,
-    total: int,
     out: IntArray,
 ) -> int:
     """All tensors of a scheme into `out` (``n x 8``: kind, layer, tile, source, bytes, start, end, position of use).
@@ -379,7 +377,7 @@ def list_tensors(
                 put(out, count, LOAD_WEIGHT, layer, -1, 0, table[layer, _WB], f - 1, f + (n - 1) * s + 1, f)
             count += 1
         if write:
-            stored, hold, gap = ofmap_life(i, order, place, flg_end, lg_end, lg_of, n_tiles, step, first, consumers)
+            stored, hold, gap = ofmap_life(i, order, place, flg_end, lg_of, n_tiles, step, first, consumers)
             size = u[0] * u[1] * u[2] * u[3]
             for t in range(n):
                 q = f + t * s

@@ -141,7 +141,6 @@ def propose_life(
     kind: IntArray,
     use: IntArray,
     start: IntArray,
-    end: IntArray,
     earliest: IntArray,
     order: IntArray,
     rank: IntArray,
@@ -293,7 +292,7 @@ def anneal_dram(
         old_life = end[t] if kind[t] == STORE else start[t]
         new_life, fits = old_life, True
         if move != REORDER and (kind[t] == STORE or use[t] > 0):
-            new_life = propose_life(t, kind, use, start, end, earliest, order, rank, T, uniform(random) < 0.7, random)
+            new_life = propose_life(t, kind, use, start, earliest, order, rank, T, uniform(random) < 0.7, random)
             fits = set_life(t, old_life, new_life, kind, start, end, usage, size, limit)
         latency = -1
         if fits and (new_life != old_life or new_rank != old_rank):

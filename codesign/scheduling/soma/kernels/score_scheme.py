@@ -318,7 +318,7 @@ def build(
             layer = order[i]
             score[COMPUTE] += count * cycles[layer]
             joules += count * energy[layer]
-            stored, hold, gap = ofmap_life(i, order, place, flg_end, lg_end, lg_of, n_tiles, step, first, consumers)
+            stored, hold, gap = ofmap_life(i, order, place, flg_end, lg_of, n_tiles, step, first, consumers)
             last_store[i, 0] = -1
             last_store[i, 1] = 1 if stored else 0
             last_store[i, 2] = hold

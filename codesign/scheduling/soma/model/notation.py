@@ -4,7 +4,6 @@ Fusion attributes (LFA): computing order, fine-grained cuts, tiling numbers, DRA
 DRAM tensors and the living duration of each. Without DRAM attributes the double-buffer defaults hold.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -81,18 +80,6 @@ class FusionScheme:
         tiles[list(self.starts)] = self.tiling
         return np.array(self.order, np.int64), cut, tiles
 
-    def text(self, graph: LayerGraph) -> str:
-        """One line per fine-grained group: ``||`` before a new group (LG), ``|`` before a new fine-grained group (FLG).
-
-        The form `parse_fusion` reads.
-        """
-        bounds = (*self.starts, len(self.order))
-        lines = []
-        for start, stop, tiles in zip(bounds, bounds[1:], self.tiling, strict=False):
-            mark = "||" if start in self.dram_cuts else " |"
-            lines.append(f"{mark} x{tiles}: " + " ".join(graph.layers[i].name for i in self.order[start:stop]))
-        return "\n".join(lines)
-
     def to_json(self) -> dict[str, list[int]]:
         """The reference data's form."""
         return {
@@ -112,30 +99,6 @@ def fusion_from_arrays(order: IntArray, cut: IntArray, tiles: IntArray) -> Fusio
         tuple(np.flatnonzero(cut == 1).tolist()),
         tuple(tiles[starts].tolist()),
     )
-
-
-def parse_fusion(text: str, graph: LayerGraph) -> FusionScheme:
-    """The scheme in the form of `FusionScheme.text`.
-
-    Raises:
-        UserError: A line has another form or names an unknown layer.
-    """
-    by_name = {layer.name: i for i, layer in enumerate(graph.layers)}
-    order: list[int] = []
-    dram: list[int] = []
-    fine: list[int] = []
-    tiling: list[int] = []
-    for line in text.strip().splitlines():
-        match = re.fullmatch(r"\s*(\|\|?)\s*x(\d+):\s*(.*)", line)
-        if match is None:
-            raise UserError(f"expected '|| x2: layer layer ...' or '| x2: ...', got {line!r}")
-        (dram if match[1] == "||" else fine).append(len(order))
-        tiling.append(int(match[2]))
-        for name in match[3].split():
-            if name not in by_name:
-                raise UserError(f"unknown layer {name!r}", where=line.strip())
-            order.append(by_name[name])
-    return FusionScheme(tuple(order), tuple(dram), tuple(fine), tuple(tiling))
 
 
 @dataclass(frozen=True)
@@ -159,19 +122,6 @@ class Encoding:
     dram: DramScheme = DramScheme()
     name: str = "scheme"
 
-    def text(self, graph: LayerGraph) -> str:
-        """`FusionScheme.text`, then ``order: 3 0 1 ...`` and ``hold: 3[2,5) 7[,9)`` where they differ from the defaults.
-
-        The form `parse_encoding` reads.
-        """
-        lines = [self.fusion.text(graph)]
-        if self.dram.order is not None:
-            lines.append("order: " + " ".join(map(str, self.dram.order)))
-        if self.dram.durations:
-            lives = (f"{t}[{'' if a is None else a},{'' if b is None else b})" for t, a, b in self.dram.durations)
-            lines.append("hold: " + " ".join(lives))
-        return "\n".join(lines)
-
     def to_json(self) -> JsonObject:
         """The reference data's form."""
         edits = []
@@ -186,33 +136,6 @@ class Encoding:
         if self.dram.order is not None:
             value["order"] = list(self.dram.order)
         return value
-
-
-def parse_encoding(text: str, graph: LayerGraph, name: str = "scheme") -> Encoding:
-    """The encoding in the form of `Encoding.text`.
-
-    Raises:
-        UserError: A line has another form or names an unknown layer.
-    """
-    fusion: list[str] = []
-    order: tuple[int, ...] | None = None
-    lives: list[tuple[int, int | None, int | None]] = []
-    for line in text.strip().splitlines():
-        head, _, rest = line.strip().partition(":")
-        if head == "order":
-            if not all(word.isdecimal() for word in rest.split()):
-                raise UserError(f"expected tensor numbers after 'order:', got {rest.strip()!r}")
-            order = tuple(int(word) for word in rest.split())
-        elif head == "hold":
-            for word in rest.split():
-                match = re.fullmatch(r"(\d+)\[(-?\d*),(\d*)\)", word)
-                if match is None or match[2] == "-":
-                    raise UserError(f"expected a living duration such as 3[2,5) or 7[,9), got {word!r}")
-                start, end = (int(side) if side else None for side in match.groups()[1:])
-                lives.append((int(match[1]), start, end))
-        else:
-            fusion.append(line)
-    return Encoding(parse_fusion("\n".join(fusion), graph), DramScheme(order, tuple(lives)), name)
 
 
 def _integers(raw: Any, key: str, where: str) -> tuple[int, ...]:

@@ -21,8 +21,8 @@ from codesign.scheduling.soma.model.rules import DEFAULT
 from codesign.scheduling.soma.search.baselines import coarse_start
 from codesign.scheduling.soma.search.fusion_search import FusionChain
 from codesign.scheduling.soma.search.two_stages import Found, SearchOptions, search
-from codesign.scheduling.soma.simulator import simulate_program
 from codesign.workloads.operators import conv2d
+from tests.soma_buffer_run import simulate_program
 
 
 @dataclass(frozen=True)

@@ -20,13 +20,10 @@ from codesign.scheduling.soma.model.hardware import (
 from codesign.scheduling.soma.model.layer_graph import LayerGraph, graph_from_json
 from codesign.scheduling.soma.model.load import load_graph
 from codesign.scheduling.soma.model.notation import (
-    DramScheme,
     Encoding,
     FusionScheme,
     Status,
     encodings_from_json,
-    parse_encoding,
-    parse_fusion,
 )
 from codesign.scheduling.soma.model.rules import DEFAULT, REFERENCE, ModelOptions
 from codesign.scheduling.soma.search.two_stages import SearchOptions, search
@@ -146,40 +143,16 @@ def test_a_scheme_over_the_limit_is_infeasible_with_its_place() -> None:
     assert "the buffer would hold" in outcome.reason and "layer 'B' tile 0" in outcome.reason
 
 
-def test_notation_survives_text_and_json() -> None:
+def test_notation_survives_json() -> None:
     written = scheme(2)
-    assert parse_fusion(written.text(graph()), graph()) == written
     again = encodings_from_json([Encoding(written).to_json()], graph(), "x")[0]
     assert again.fusion == written
-    with pytest.raises(UserError, match="unknown layer 'Q'"):
-        parse_fusion("|| x1: A Q", graph())
 
 
 def test_buffer_scaling_reproduces_the_published_power_rule() -> None:
     larger: SomaHardware = EDGE.with_buffer(32 << 20)
     assert larger.gbuf.read_pj_per_byte == pytest.approx(0.217125 * 8 * 0.6 * 1.1**16)
     assert larger.with_buffer(8 << 20).gbuf.read_pj_per_byte == pytest.approx(EDGE.gbuf.read_pj_per_byte)
-
-
-def test_text_holds_all_six_attributes() -> None:
-    encoding = Encoding(scheme(2), DramScheme((3, 0, 1), ((3, -1, 5), (7, None, 9), (8, 2, None))))
-    text = encoding.text(graph())
-    assert text.splitlines()[-2:] == ["order: 3 0 1", "hold: 3[-1,5) 7[,9) 8[2,)"]
-    assert parse_encoding(text, graph()) == encoding
-    assert parse_encoding(Encoding(scheme()).text(graph()), graph()) == Encoding(scheme())
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("order: 1 x", "expected tensor numbers"),
-        ("hold: 3[2,5]", "expected a living duration"),
-        ("holt: 1", "expected '"),
-    ],
-)
-def test_malformed_text_is_refused(line: str, message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        parse_encoding(scheme().text(graph()) + "\n" + line, graph())
 
 
 def test_the_randomly_wired_network_has_a_name() -> None:

@@ -4,7 +4,6 @@ No closed form is used; rules I1 to I9 of docs/reference/cost-model.md are appli
 """
 
 import itertools
-import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -283,12 +282,3 @@ def _held(nest: _Nest, tensor: Tensor, level: int) -> dict[Instance, int]:
                 seen |= nest.tile(tensor, depth, base)
         found[instance] = len(seen)
     return found
-
-
-def needed_iterations(bound: int, inner: int) -> int:
-    """Iterations of an outermost loop whose step is `inner` (rule I1).
-
-    >>> needed_iterations(127, 16)
-    8
-    """
-    return math.ceil(bound / inner)
