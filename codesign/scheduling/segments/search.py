@@ -44,6 +44,9 @@ ROOT_SHARE = 0.65
 TIME_SHARE = 0.45
 """Share of the time after which the start takes no longer cuts in time."""
 
+START_SECONDS = 0.15
+"""CPU seconds that shares are taken of where there are fewer: small systems have a full start then."""
+
 SURE_LENGTHS = 4
 """Lengths of cuts in time that the start takes whatever the time, until it has a tree: two, four, eight and sixteen layers."""
 
@@ -304,7 +307,7 @@ class TreeSearch:
             longest: Most layers of a cut in space.
             root_groups: Runs of every segment.
             begin: CPU time at which the start began.
-            sure: Lengths of cuts in time that are taken whatever the time.
+            sure: Lengths of layers alone and cuts in time that are taken whatever the time.
         """
         groups = divisors(self.batch) if root_groups == 1 else [1]
         single = np.array([(tree_kernels.LEAF, 1, 0)], np.int64)
@@ -319,9 +322,9 @@ class TreeSearch:
             (in_time, coarse_first(most), TIME_SHARE if root_groups == 1 else last),
             (in_space, list(range(2, min(longest, most) + 1)) if root_groups == 1 else [], last),
         ):
-            seconds = self.settings.seconds if self.settings.steps is None else float("inf")
+            seconds = max(START_SECONDS, self.settings.seconds) if self.settings.steps is None else float("inf")
             limits = begin + share * seconds, begin + max(share, ROOT_SHARE) * seconds
-            taken = sure if kind is in_time else 0
+            taken = 0 if kind is in_space else sure
             self._price_kind(root_groups, kind, lengths, taken, limits, costs[:, :, at : at + len(kind)])
             at += len(kind)
         return options, costs
