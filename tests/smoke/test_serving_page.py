@@ -47,7 +47,7 @@ def test_the_page_shows_what_the_command_prints(tmp_path: Path, chips: str, colu
                 assert f": {head} ms" in phase and f"DRAM {share}%" in phase, phase
 
 
-@pytest.mark.slow
+@pytest.mark.slow("speed")
 def test_the_page_shows_the_ways_to_share_layers(tmp_path: Path) -> None:
     chips = BLOCKS[1].replace("50e9", "2e9")
     (tmp_path / "serving.yaml").write_text(BLOCKS[0].replace("batch: 8", "batch: 32") + chips)
