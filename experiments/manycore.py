@@ -316,6 +316,11 @@ class Race:
     their_seconds: float
     steps: int
 
+    @property
+    def bound_ratio(self) -> float:
+        """The bound over the best recorded: no tree has a lesser ratio."""
+        return self.ratio / (1.0 + self.gap)
+
 
 def recorded_edp(run: Run) -> float:
     """The least energy x time of a run's schemes whose rules count links."""
@@ -354,7 +359,7 @@ def races(runs: list[Run], config: Config) -> dict[str, Any]:
         found.append(one)
         pace = one.steps / one.cpu_seconds
         print(
-            f"{run.name:34} {one.edp:.4e}, {one.ratio:.3f} of recorded; gap {one.gap:.2f}; {one.cpu_seconds:.2f} s beside"
+            f"{run.name:34} {one.edp:.4e}, {one.ratio:.3f} of recorded, bound {one.bound_ratio:.3f}; gap {one.gap:.2f}; {one.cpu_seconds:.2f} s beside"
             f" {one.their_seconds:.2f} s; {pace:,.0f} trees/s",
             flush=True,
         )

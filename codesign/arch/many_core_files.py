@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from codesign.arch.many_core import ManyCore
-from codesign.core.errors import unknown_name
+from codesign.core.errors import UserError, unknown_name
 from codesign.core.files import read_structured
 from codesign.core.specs import spec_from_json
 
@@ -27,4 +27,8 @@ def load_system(name: str) -> ManyCore:
     path = Path(name) if name.endswith((".yaml", ".yml", ".json")) else _FOLDER / f"{name}.yaml"
     if path.parent == _FOLDER and not path.is_file():
         raise unknown_name("system", name, system_names(), where="a file of one's own ends in .yaml")
-    return spec_from_json(ManyCore, read_structured(path), str(path))
+    raw = read_structured(path)
+    try:
+        return spec_from_json(ManyCore, raw, str(path))
+    except UserError as error:
+        raise error.within(str(path)) from None

@@ -12,7 +12,9 @@ from codesign.core.errors import UserError
 
 if TYPE_CHECKING:
     from codesign.arch.many_core import ManyCore
-    from codesign.evaluation.serving import Phase, ServingResult
+    from codesign.evaluation.serving import ServingResult
+    from codesign.evaluation.serving_phases import Phase
+    from codesign.library.serving import ServedModel
 
 
 def register(app: typer.Typer) -> None:
@@ -34,6 +36,13 @@ def register(app: typer.Typer) -> None:
         time_limit: Annotated[float | None, typer.Option(help="Seconds of search, per layer.")] = None,
         evaluations: Annotated[int | None, typer.Option(help="Mappings scored at most, per layer.")] = None,
         seed: Annotated[int, typer.Option(help="Seed of every random choice.", min=0)] = 0,
+        stages: Annotated[
+            str | None,
+            typer.Option(help="Stages that the layers are cut into, or auto for the most tokens a second."),
+        ] = None,
+        micro_batches: Annotated[
+            int | None, typer.Option(help="Parts that pass the stages one behind another.", min=1)
+        ] = None,
         output_format: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
     ) -> None:
         """Time to first token, time per output token, tokens per second and per joule, and what binds prefill and decode.
@@ -42,20 +51,24 @@ def register(app: typer.Typer) -> None:
 
         codesign serve serving.yaml --arch soma-cloud --mapper anneal --evaluations 2000
 
-        codesign serve serving.yaml --system gemini-72t --mapper anneal --evaluations 2000
+        codesign serve serving.yaml --system gemini-72t --stages auto --mapper anneal --evaluations 2000
         """
         check_format(output_format)
         warnings_to_stderr()
         from codesign.library.serving import ServeOptions
         from codesign.library.serving import serve as judge
 
-        served = judge(spec, _machine(arch, system), ServeOptions(mapper, objective, time_limit, evaluations, seed))
+        cut = int(stages) if stages is not None and stages.isdigit() else stages
+        options = ServeOptions(mapper, objective, time_limit, evaluations, seed, cut, micro_batches)
+        served = judge(spec, _machine(arch, system), options)
         if output_format == "json":
             echo_json(served.to_json())
         elif served.infeasible is not None:
             typer.echo(f"infeasible: {served.infeasible}")
         else:
             _print(served.found, served.timing)
+        if output_format != "json" and served.splits:
+            _print_splits(served)
 
 
 def _machine(arch: str | None, system: str | None) -> "str | ManyCore":
@@ -80,6 +93,8 @@ def _print(found: "ServingResult", timing: str) -> None:
 
     spec = found.spec
     chips = f"{spec.chips.count} x {found.architecture.name}"
+    if spec.chips.stages > 1:
+        chips += f" in {spec.chips.stages} stages of {spec.chips.tensor}"
     typer.echo(
         f"{spec.name} on {chips}: batch {spec.batch}, {spec.mean_output:g} output tokens a request, "
         f"{spec.mean_context:,} tokens of context on average"
@@ -93,6 +108,11 @@ def _print(found: "ServingResult", timing: str) -> None:
     for phase, share in found.prefills:
         typer.echo(f"prefill of {phase.tokens:,} tokens ({share:.0%} of requests): {_phase(phase)}")
     typer.echo(f"decode step of {spec.batch} at {found.decode.past:,} tokens of cache: {_phase(found.decode)}")
+    for number, stage in enumerate(found.memory if spec.chips.stages > 1 else (), 1):
+        typer.echo(
+            f"stage {number}: {stage.layers} layers, {format_si(found.decode.stage_s[number - 1], 's')} a part of a decode step; "
+            f"a chip keeps weights of {stage.weight_bytes:,.0f} bytes and caches of {stage.cache_bytes:,.0f}"
+        )
     least = found.compute_bound_batch
     if least is None:
         typer.echo("decoding is bound by DRAM at every batch: the caches alone take longer than the arithmetic")
@@ -100,8 +120,33 @@ def _print(found: "ServingResult", timing: str) -> None:
         typer.echo(f"decoding stops being bound by DRAM at batch {least:,} (peak rates)")
 
 
+def _print_splits(served: "ServedModel") -> None:
+    """All ways to share the layers that were tried, and why the kept one was."""
+    from codesign.evaluation.metrics import format_si
+    from codesign.evaluation.serving import ServingResult
+
+    kept = served.spec.chips
+    typer.echo(f"ways to share the layers; {_way(kept.stages, kept.tensor)} makes the most tokens a second:")
+    for split in served.splits:
+        found = split.result
+        text = str(found)
+        if isinstance(found, ServingResult):
+            text = (
+                f"{found.tokens_per_s:,.2f} tokens per second, first token after {format_si(found.ttft_s, 's')}, "
+                f"each further one {format_si(found.tpot_s, 's')}"
+            )
+        typer.echo(f"  {_way(split.stages, split.tensor)}: {text}")
+
+
+def _way(stages: int, tensor: int) -> str:
+    return f"{stages} {'stage' if stages == 1 else 'stages'} of {tensor}"
+
+
 def _phase(phase: "Phase") -> str:
     from codesign.evaluation.metrics import format_si
 
     bound = ", ".join(f"{name} {share:.0%}" for name, share in phase.bound_by if share >= 0.005)
-    return f"{format_si(phase.latency_s, 's')}, {format_si(phase.energy_j, 'J')}, {phase.dram_bytes:,.0f} DRAM bytes; time bound by {bound}"
+    text = f"{format_si(phase.latency_s, 's')}, {format_si(phase.energy_j, 'J')}, {phase.dram_bytes:,.0f} DRAM bytes; time bound by {bound}"
+    if len(phase.stage_s) > 1:
+        text += f"; in {phase.micro_batches} parts, chips wait {phase.waiting:.0%} of it for other stages"
+    return text

@@ -267,6 +267,7 @@ def run_workload(
     options: EvaluationOptions,
     progress: Progress | None = None,
     constraints_of: ConstraintsOf | None = None,
+    known: dict[Computation, MapResult] | None = None,
 ) -> WorkloadRun | Infeasible:
     """Every distinct layer with the best mapping the mapper finds, and the vector operators (rules E1-E6).
 
@@ -277,6 +278,7 @@ def run_workload(
         options: How to judge.
         progress: Told as layers are done.
         constraints_of: The constraints of each layer, instead of the same for all from the options.
+        known: Layers mapped before in the same way, to which those of this run are added.
 
     Returns:
         The run, or the first layer without a valid mapping and the reason.
@@ -291,18 +293,20 @@ def run_workload(
     mapper = with_effort(mapper, options.budget)
     groups = _group_layers(workload, options)
     layers: list[LayerResult] = []
-    mapped: dict[Computation, MapResult] = {}
+    mapped: dict[Computation, MapResult] = {} if known is None else known
+    evaluated = 0
     for done, group in enumerate(groups):
         if group.computation not in mapped:
             found = _map_layer(group, hardware, mapper, options, constraints_of)
             if isinstance(found, Infeasible):
                 return found
             mapped[group.computation] = found
+            evaluated += found.evaluated
         layers.append(_layer_result(group, mapped[group.computation], hardware))
         if progress is not None:
             progress(done + 1, len(groups))
     vector = _vector_result(workload, architecture, options)
-    return WorkloadRun(tuple(layers), vector, sum(r.evaluated for r in mapped.values()))
+    return WorkloadRun(tuple(layers), vector, evaluated)
 
 
 def _map_layer(

@@ -158,6 +158,18 @@ class PhaseRecord(TypedDict):
     macs: int
     bound_by: dict[str, float]
     layers: NotRequired[list[PhaseLayerRecord]]
+    micro_batches: NotRequired[int]
+    send_s: NotRequired[float]
+    waiting: NotRequired[float]
+    stage_s: NotRequired[list[float]]
+
+
+class StageRecord(TypedDict):
+    """What a chip of a stage keeps in its memory."""
+
+    layers: int
+    weight_bytes: float
+    cache_bytes: float
 
 
 class ServingRecord(TypedDict):
@@ -166,6 +178,7 @@ class ServingRecord(TypedDict):
     model: str
     batch: int
     chips: int
+    stages: NotRequired[list[StageRecord]]
     mean_context: int
     mean_output: float
     compute_bound_batch: int | None

@@ -1,4 +1,4 @@
-"""What an accelerator does for those whose requests it serves: rules V1 to V6 of docs/reference/serving.md."""
+"""What an accelerator does for those whose requests it serves: rules V1 to V10 of docs/reference/serving.md."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,15 +11,11 @@ from codesign.cost.cost import Infeasible
 from codesign.evaluation.design import DesignSpace, Evaluation, area_of, describe_architecture
 from codesign.evaluation.detail import NoDetail, ServingDetail
 from codesign.evaluation.metrics import JudgedMetric, Metrics
-from codesign.evaluation.network import EvaluationOptions, LayerResult, WorkloadRun, run_workload
-from codesign.evaluation.records import PhaseLayerRecord, PhaseRecord, ServingRecord
+from codesign.evaluation.network import EvaluationOptions
+from codesign.evaluation.records import ServingRecord
+from codesign.evaluation.serving_phases import Phase, PhaseJudge
 from codesign.mappers.protocol import Mapper
-from codesign.timing.cores.collectives import all_reduce_s
-from codesign.timing.cores.system import CoreSystem, system_of
-from codesign.timing.cores.whole_network import network_time
-from codesign.workloads.network import Network
-from codesign.workloads.serving import Chips, ServingSpec
-from codesign.workloads.workload import Workload
+from codesign.workloads.serving import ServingSpec, split_model
 from codesign.workloads.zoo.language_models import decode_macs
 
 SERVING_METRICS: dict[str, JudgedMetric] = {
@@ -39,66 +35,23 @@ MOST_BATCH = 1 << 16
 
 @final
 @dataclass(frozen=True)
-class Phase:
-    """One run of the model on every chip: reading a prompt, or one step of a batch.
+class StageMemory:
+    """What a chip of a stage keeps in its memory (rule V10).
 
     Args:
-        tokens: Of each sequence.
-        past: In the cache before them.
-        batch: Sequences.
-        latency_s: Links included.
-        link_s: Of it, adding up over the chips.
-        energy_j: Of all chips and links, leakage included.
-        dram_bytes: Of all chips.
-        macs: Of all chips.
-        bound_by: Share of the time by what limits it.
-        layers: Every distinct layer of one chip.
+        layers: Of the stage.
+        weight_bytes: All parameters of the chip's share.
+        cache_bytes: Caches of a batch of the longest requests.
     """
 
-    tokens: int
-    past: int
-    batch: int
-    latency_s: float
-    link_s: float
-    energy_j: float
-    dram_bytes: float
-    macs: int
-    bound_by: tuple[tuple[str, float], ...]
-    layers: tuple[LayerResult, ...] = ()
+    layers: int
+    weight_bytes: float
+    cache_bytes: float
 
-    def to_json(self) -> PhaseRecord:
-        """The fields as plain values that JSON can hold."""
-        return {
-            "tokens": self.tokens,
-            "past": self.past,
-            "batch": self.batch,
-            "latency_s": self.latency_s,
-            "link_s": self.link_s,
-            "energy_j": self.energy_j,
-            "dram_bytes": self.dram_bytes,
-            "macs": self.macs,
-            "bound_by": dict(self.bound_by),
-            "layers": [_phase_layer(layer) for layer in self.layers],
-        }
-
-
-def _phase_layer(layer: LayerResult) -> PhaseLayerRecord:
-    whole = layer.to_json()
-    return {
-        "name": whole["name"],
-        "notation": whole["notation"],
-        "bounds": whole["bounds"],
-        "count": whole["count"],
-        "macs": whole["macs"],
-        "latency_cycles": whole["latency_cycles"],
-        "energy_pj": whole["energy_pj"],
-        "utilization": whole["utilization"],
-        "bottlenecks": list(layer.bottlenecks),
-        "busy_cycles": layer.busy_cycles,
-        "dram_bytes": whole["dram_bytes"],
-        "proof": whole["proof"],
-        "gap": whole["gap"],
-    }
+    @property
+    def total_bytes(self) -> float:
+        """Both together."""
+        return self.weight_bytes + self.cache_bytes
 
 
 @final
@@ -113,6 +66,7 @@ class ServingResult:
         decode: One step of the batch at the mean context.
         compute_bound_batch: The least batch at which decoding is bound by arithmetic; None: it never is.
         evaluated: Mappings scored.
+        memory: Of a chip of every stage.
     """
 
     spec: ServingSpec
@@ -121,6 +75,7 @@ class ServingResult:
     decode: Phase
     compute_bound_batch: int | None
     evaluated: int
+    memory: tuple[StageMemory, ...] = ()
 
     @property
     def ttft_s(self) -> float:
@@ -166,6 +121,9 @@ class ServingResult:
             "model": self.spec.name,
             "batch": self.spec.batch,
             "chips": self.spec.chips.count,
+            "stages": [
+                {"layers": m.layers, "weight_bytes": m.weight_bytes, "cache_bytes": m.cache_bytes} for m in self.memory
+            ],
             "mean_context": self.spec.mean_context,
             "mean_output": self.spec.mean_output,
             "ttft_s": self.ttft_s,
@@ -198,67 +156,51 @@ def serve(
     Returns:
         The result, or the first layer without a valid mapping.
     """
-    bits = architecture.mac.bits
-    partial_bits = partial_bits if partial_bits is None else max(partial_bits, bits)
-    evaluated = 0
-    phases: list[Phase] = []
-    plans = [(spec.prefill(n, bits, partial_bits), n, 0, 1) for n, _ in spec.prompts]
-    plans.append((spec.decode(bits, partial_bits), 1, spec.mean_context, spec.batch))
-    for network, tokens, past, batch in plans:
-        run = run_workload(Workload.of([network]), architecture, mapper, options)
-        if isinstance(run, Infeasible):
-            return run
-        evaluated += run.evaluated
-        phases.append(_phase(spec, architecture, network, run, (tokens, past, batch)))
-    shares = [share for _, share in spec.prompts]
-    return ServingResult(
-        spec,
-        architecture,
-        tuple(zip(phases[:-1], shares, strict=True)),
-        phases[-1],
-        compute_bound_batch(spec, architecture),
-        evaluated,
+    memory = stage_memory(spec, architecture.mac.bits)
+    overflow = _overflow(spec, architecture, memory)
+    if overflow is not None:
+        return overflow
+    judge = PhaseJudge(spec, architecture, mapper, options, partial_bits)
+    prefills: list[tuple[Phase, float]] = []
+    for prompt, share in spec.prompts:
+        phase = judge.prefill(prompt)
+        if isinstance(phase, Infeasible):
+            return phase
+        prefills.append((phase, share))
+    decode = judge.decode()
+    if isinstance(decode, Infeasible):
+        return decode
+    least = compute_bound_batch(spec, architecture)
+    least = None if least is None else least * decode.micro_batches
+    return ServingResult(spec, architecture, tuple(prefills), decode, least, judge.evaluated, memory)
+
+
+def stage_memory(spec: ServingSpec, bits: int) -> tuple[StageMemory, ...]:
+    """Weights and caches of a chip of every stage (rule V10)."""
+    part = split_model(spec.model, spec.chips.tensor)
+    longest = max(request.prompt + request.output for request in spec.requests)
+    cached = spec.batch * part.cache_elements(longest) * spec.widths(bits)[2] / 8
+    known: dict[tuple[bool, int, bool], float] = {}
+    found = []
+    for span in spec.spans:
+        key = (span.first == 1, span.layers, span.head)
+        if key not in known:
+            known[key] = float(spec.decode(bits, None, 1, span).parameter_bytes)
+        found.append(StageMemory(span.layers, known[key], cached * span.layers / spec.model.layers))
+    return tuple(found)
+
+
+def _overflow(spec: ServingSpec, architecture: Architecture, memory: tuple[StageMemory, ...]) -> Infeasible | None:
+    """The stage whose chips cannot hold its weights and caches; None where all can, or the memory is not known."""
+    limit = spec.chips.memory_bytes or architecture.levels[0].capacity_bytes
+    fullest = max(memory, key=lambda stage: stage.total_bytes)
+    if limit is None or fullest.total_bytes <= limit:
+        return None
+    detail = (
+        f"stage {memory.index(fullest) + 1} of {len(memory)}, {fullest.layers} layers on {spec.chips.tensor} chips: "
+        f"weights {fullest.weight_bytes:,.0f} bytes, caches {fullest.cache_bytes:,.0f}"
     )
-
-
-def _phase(
-    spec: ServingSpec, architecture: Architecture, network: Network, run: WorkloadRun, shape: tuple[int, int, int]
-) -> Phase:
-    tokens, past, batch = shape
-    chips = spec.chips
-    size = spec.exchanged_bytes(batch * tokens, spec.widths(architecture.mac.bits)[1])
-    sums = 2 * spec.model.layers
-    system = system_of(architecture)
-    link_s = sums * _link_s(system, chips, size)
-    seconds = _seconds_by_bound(architecture, run) if system is None else network_time(system, network).by_bound
-    latency_s = sum(seconds.values()) + link_s
-    dynamic_pj = sum(x.energy_pj * x.count for x in run.layers) + run.vector.energy_pj
-    link_j = sums * chips.all_reduce_bytes(size) * chips.link_pj_per_byte * 1e-12
-    energy_j = chips.count * (dynamic_pj * 1e-12 + architecture.leakage_w * latency_s) + link_j
-    moved = sum(x.dram_bytes * x.count for x in run.layers) + run.vector.dram_bytes
-    bound = {name: taken / latency_s for name, taken in seconds.items()}
-    if link_s:
-        bound["links"] = link_s / latency_s
-    shares = tuple(sorted(bound.items(), key=lambda item: -item[1]))
-    macs = chips.count * network.macs
-    return Phase(tokens, past, batch, latency_s, link_s, energy_j, chips.count * moved, macs, shares, run.layers)
-
-
-def _seconds_by_bound(architecture: Architecture, run: WorkloadRun) -> dict[str, float]:
-    """Time of the analytical model, by what limits it."""
-    found: dict[str, float] = {}
-    for layer in run.layers:
-        name = layer.bottlenecks[0]
-        found[name] = found.get(name, 0.0) + layer.latency_cycles * layer.count / architecture.clock_hz
-    found["vector operators"] = run.vector.latency_cycles / architecture.clock_hz
-    return found
-
-
-def _link_s(system: CoreSystem | None, chips: Chips, size: float) -> float:
-    """One sum over the chips: by the system's own links where it has some and the specification gives none (rule V8)."""
-    if system is not None and system.has("link_start_s") and chips == Chips(chips.count):
-        return all_reduce_s(system, size, chips.count)
-    return chips.all_reduce_s(size)
+    return Infeasible("memory of a chip", fullest.total_bytes, limit, "bytes", detail)
 
 
 def compute_bound_batch(spec: ServingSpec, architecture: Architecture) -> int | None:

@@ -5,6 +5,8 @@
 * M96: Each die takes a share of every layer. Sums go around a ring, over all links between two neighbouring dies.
 * M97: A ring of neighbours exists for two dies, or an even number in two rows and columns at least. Else its last
   transfer goes back along the way.
+* M98: A stage of layers is a rectangle of dies, all of one size; stages follow each other to and fro. Each die sends
+  to the one of the same place in the next stage, and all these words cross one face of the rectangle.
 """
 
 from dataclasses import replace
@@ -12,7 +14,9 @@ from dataclasses import replace
 from codesign.arch.architecture import Architecture
 from codesign.arch.many_core import Dies, ManyCore, Memories
 from codesign.arch.many_core_scaling import architecture_of, edge_ports, fitting_stride
-from codesign.workloads.serving import Chips, Collective
+from codesign.core.errors import UserError
+from codesign.core.factors import divisors
+from codesign.workloads.chips import Chips, Collective, StageLink
 
 
 def one_die(system: ManyCore) -> ManyCore:
@@ -31,26 +35,87 @@ def die_architecture(system: ManyCore) -> Architecture:
     return architecture_of(one_die(system))
 
 
-def chips_of(system: ManyCore) -> Chips:
-    """The dies as chips on a ring (rules M96 and M97).
+def chips_of(system: ManyCore, stages: int = 1) -> Chips:
+    """The dies as chips in stages, each a rectangle of dies with a ring (rules M96 to M98).
 
     A ring of neighbours exists where `is_closed`. Else it follows the dies row by row, to and fro, and its last transfer goes
     back along the way, on the links of the other direction. No directed link is used twice in a step.
+
+    Raises:
+        UserError: No equal rectangles are as many.
     """
-    dies = system.dies
-    if dies.count == 1:
+    block = block_of(system.dies, stages)
+    if block is None:
+        raise UserError(
+            f"{system.dies.x} x {system.dies.y} dies cannot be cut into {stages} equal rectangles, one for each stage",
+            where=f"system {system.name!r}",
+        )
+    within, between = _ring_of(system, block), _way_between(system, block)
+    if within is None and between is None:
         return Chips()
-    wide, high = system.width // dies.x, system.height // dies.y
-    rows = [side for side, cut in ((high, dies.x), (wide, dies.y)) if cut > 1]
-    per_second = system.clock_ghz * 1e9
-    steps = 1 if is_closed(dies) else dies.count - 1
-    cycles = steps * max(wide, high)
-    pj = dies.pj_per_word_hop + (max(wide, high) - 1) * system.links.pj_per_word_hop
+    ring = within or between
+    assert ring is not None
     return Chips(
-        dies.count, min(rows) * dies.words_per_cycle * per_second, cycles / per_second, pj, Collective.RING
-    )  # fmt: skip
+        system.dies.count,
+        ring.link_bytes_per_s,
+        ring.link_latency_s,
+        ring.link_pj_per_byte,
+        Collective.RING,
+        stages,
+        between=between,
+    )
+
+
+def block_of(dies: Dies, stages: int) -> Dies | None:
+    """The dies of a stage: of all rectangles that tile the dies, one with a ring of neighbours, then the squarest; None for none."""
+    count = dies.count // stages
+    found = [
+        replace(dies, x=x, y=count // x)
+        for x in divisors(count)
+        if dies.count % stages == 0 and dies.x % x == 0 and dies.y % (count // x) == 0
+    ]
+    return min(found, key=lambda block: (not is_closed(block), abs(block.x - block.y)), default=None)
+
+
+def _ring_of(system: ManyCore, block: Dies) -> StageLink | None:
+    """A step of the ring through the dies of a stage; None for one die."""
+    if block.count == 1:
+        return None
+    wide, high = _sides(system)
+    faces = [side for side, cut in ((high, block.x), (wide, block.y)) if cut > 1]
+    steps = 1 if is_closed(block) else block.count - 1
+    dies = system.dies
+    pj = dies.pj_per_word_hop + (max(wide, high) - 1) * system.links.pj_per_word_hop
+    return _link(system, min(faces), steps * max(wide, high), pj)
+
+
+def _way_between(system: ManyCore, block: Dies) -> StageLink | None:
+    """From a die to the same place of the next stage, stages row by row, to and fro: all words cross one face of the rectangle."""
+    dies = system.dies
+    if block.count == dies.count:
+        return None
+    wide, high = _sides(system)
+    ways = []
+    if dies.x > block.x:
+        ways.append((high * block.y, wide * block.x, block.x))
+    if dies.y > block.y:
+        ways.append((wide * block.x, high * block.y, block.y))
+    links = min(links for links, _, _ in ways)
+    hops, crossed = max((hops, crossed) for _, hops, crossed in ways)
+    pj = crossed * dies.pj_per_word_hop + (hops - crossed) * system.links.pj_per_word_hop
+    return _link(system, links / block.count, hops, pj)
+
+
+def _sides(system: ManyCore) -> tuple[int, int]:
+    """Cores of a die along x and y."""
+    return system.width // system.dies.x, system.height // system.dies.y
+
+
+def _link(system: ManyCore, links: float, cycles: int, pj: float) -> StageLink:
+    per_second = system.clock_ghz * 1e9
+    return StageLink(links * system.dies.words_per_cycle * per_second, cycles / per_second, pj)
 
 
 def is_closed(dies: Dies) -> bool:
     """Whether a ring through all dies has neighbours only: an even number of them, in two rows and columns at least, or two dies."""
-    return dies.count == 2 or (dies.count % 2 == 0 and min(dies.x, dies.y) > 1)
+    return dies.count <= 2 or (dies.count % 2 == 0 and min(dies.x, dies.y) > 1)

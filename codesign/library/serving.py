@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast, final
 from codesign.arch.architecture import Architecture
 from codesign.arch.many_core import ManyCore
 from codesign.core.errors import UserError
+from codesign.core.factors import divisors
 from codesign.core.goals import Budget, Objective
 from codesign.core.json_types import Json, JsonObject
 from codesign.cost.cost import Infeasible
@@ -19,16 +20,20 @@ from codesign.library.inputs import as_hardware
 from codesign.library.results import AbstractResult
 from codesign.mappers.protocol import Mapper
 from codesign.mappers.registry import create
-from codesign.workloads.serving import Chips, ServingSpec, read_serving
+from codesign.workloads.chips import Chips
+from codesign.workloads.serving import ServingSpec, read_serving
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 
+AUTO = "auto"
+
+
 @final
 @dataclass(frozen=True)
 class ServeOptions:
-    """How each layer's mapping is searched.
+    """How layers are shared by chips, and how each layer's mapping is searched.
 
     Args:
         mapper: By name, or one of your own.
@@ -36,6 +41,8 @@ class ServeOptions:
         time_limit_s: Seconds of search, per layer.
         evaluations: Mappings scored at most, per layer.
         seed: Of every random choice.
+        stages: Stages that the layers are cut into: a number, ``auto`` for the most tokens a second, None for what the file says.
+        micro_batches: Parts that pass the stages one behind another; None for what the file says.
     """
 
     mapper: str | Mapper = "exact"
@@ -43,10 +50,14 @@ class ServeOptions:
     time_limit_s: float | None = None
     evaluations: int | None = None
     seed: int = 0
+    stages: int | str | None = None
+    micro_batches: int | None = None
 
     def __post_init__(self) -> None:
         Objective.parse(self.objective)
         Budget(self.time_limit_s, self.evaluations)
+        if isinstance(self.stages, str) and self.stages != AUTO:
+            raise UserError(f"`stages` must be an integer >= 1 or {AUTO!r}, got {self.stages!r}")
         if self.seed < 0:
             raise UserError(f"`seed` must be >= 0, got {self.seed}")
 
@@ -54,17 +65,57 @@ class ServeOptions:
 DEFAULT_OPTIONS = ServeOptions()
 
 
-def on_system(asked: ServingSpec, system: ManyCore) -> tuple[ServingSpec, Architecture]:
-    """What is served, split over the dies of a system, and one of its dies (rules M95 to M97).
+@final
+@dataclass(frozen=True)
+class Split:
+    """One way to share the layers between the chips.
+
+    Args:
+        stages: Of layers.
+        tensor: Chips that share a layer.
+        result: What it does for requests, why it cannot run, or why there is no such way.
+    """
+
+    stages: int
+    tensor: int
+    result: ServingResult | Infeasible | str
+
+    def to_json(self) -> JsonObject:
+        """Plain values: figures, or the reason why there are none."""
+        head: JsonObject = {"stages": self.stages, "tensor": self.tensor}
+        if not isinstance(self.result, ServingResult):
+            return {**head, "reason": str(self.result)}
+        found = self.result
+        return {**head, "ttft_s": found.ttft_s, "tpot_s": found.tpot_s, "tokens_per_s": found.tokens_per_s}
+
+
+def on_system(asked: ServingSpec, system: ManyCore, stages: int) -> ServingSpec:
+    """What is served, shared by the dies of a system (rules M95 to M98).
 
     Raises:
-        UserError: The specification names chips of its own, or the model cannot be split so often.
+        UserError: The specification names chips or links of its own, or the dies cannot be shared so.
     """
-    if asked.chips != Chips():
+    own = replace(asked.chips, stages=1, micro_batches=None, memory_bytes=None)
+    if own != Chips():
         raise UserError(
-            "`chips` plays no part with a system: its dies are the chips", where=asked.name, hint="leave it out"
+            "`chips` says nothing but `stages`, `micro_batches` and `memory_bytes` with a system: its dies are the chips",
+            where=asked.name,
+            hint="leave the rest out",
         )
-    return replace(asked, chips=chips_of(system)), die_architecture(system)
+    kept = asked.chips
+    made = replace(chips_of(system, stages), micro_batches=kept.micro_batches, memory_bytes=kept.memory_bytes)
+    return replace(asked, chips=made)
+
+
+def shared(asked: ServingSpec, system: ManyCore | None, stages: int) -> ServingSpec:
+    """What is served, its layers in stages.
+
+    Raises:
+        UserError: There is no such way.
+    """
+    if system is not None:
+        return on_system(asked, system, stages)
+    return replace(asked, chips=replace(asked.chips, stages=stages))
 
 
 @final
@@ -76,11 +127,13 @@ class ServedModel(AbstractResult):
         spec: What is served.
         architecture: Of one chip.
         result: Times, energy, what binds; or why it cannot run.
+        splits: All ways to share the layers that were tried; none where one was named.
     """
 
     spec: ServingSpec
     architecture: Architecture
     result: ServingResult | Infeasible
+    splits: tuple[Split, ...] = ()
 
     @property
     def feasible(self) -> bool:
@@ -115,6 +168,7 @@ class ServedModel(AbstractResult):
             "architecture": self.architecture.name,
             "timing": self.timing,
             **record,
+            "splits": [split.to_json() for split in self.splits],
             "provenance": provenance_of(self.architecture.technology),
         }
 
@@ -184,11 +238,45 @@ def serve(
         UserError: An input cannot be used.
     """
     asked = spec if isinstance(spec, ServingSpec) else read_serving(Path(spec))
+    if options.micro_batches is not None:
+        asked = replace(asked, chips=replace(asked.chips, micro_batches=options.micro_batches))
+    system: ManyCore | None = None
     if isinstance(architecture, ManyCore):
-        asked, machine = on_system(asked, architecture)
+        system, machine = architecture, die_architecture(architecture)
     else:
         _, machine = as_hardware(architecture)
     made = create(options.mapper) if isinstance(options.mapper, str) else options.mapper
     budget = Budget(options.time_limit_s, options.evaluations)
     judged = EvaluationOptions(Objective.parse(options.objective), budget, options.seed)
-    return ServedModel(asked, machine, judge(asked, machine, with_effort(made, budget), judged))
+    mapper = with_effort(made, budget)
+    if options.stages == AUTO:
+        return _best_split(asked, system, machine, mapper, judged)
+    stages = asked.chips.stages if options.stages is None else int(options.stages)
+    asked = shared(asked, system, stages)
+    return ServedModel(asked, machine, judge(asked, machine, mapper, judged))
+
+
+def _best_split(
+    asked: ServingSpec, system: ManyCore | None, machine: Architecture, mapper: Mapper, options: EvaluationOptions
+) -> ServedModel:
+    """Every number of stages that divides the chips; the one with the most tokens a second is kept.
+
+    Raises:
+        UserError: There is no way to share the layers.
+    """
+    count = asked.chips.count if system is None else system.dies.count
+    served: list[ServedModel] = []
+    splits: list[Split] = []
+    for stages in divisors(count):
+        result: ServingResult | Infeasible | str
+        try:
+            spec = shared(asked, system, stages)
+            result = judge(spec, machine, mapper, options)
+            served.append(ServedModel(spec, machine, result))
+        except UserError as error:
+            result = error.message
+        splits.append(Split(stages, count // stages, result))
+    if not served:
+        raise UserError(f"no way to share the layers: {splits[0].result}", where=asked.name)
+    best = max(served, key=lambda one: one.found.tokens_per_s if one.feasible else 0.0)
+    return replace(best, splits=tuple(splits))

@@ -3,20 +3,20 @@
 import csv
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from enum import Enum
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, final
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.files import read_structured
 from codesign.workloads.builder import NetworkBuilder
+from codesign.workloads.chips import Chips, chips_from_json
 from codesign.workloads.fuse import fuse
 from codesign.workloads.network import Network
 from codesign.workloads.network_zeros import NetworkZeros, with_zeros
 from codesign.workloads.precision import Precision, with_precision
 from codesign.workloads.zoo import normalized
-from codesign.workloads.zoo.language_models import LANGUAGE_MODELS, LanguageModel, language_model
+from codesign.workloads.zoo.language_models import LANGUAGE_MODELS, LanguageModel, Span, language_model
 from codesign.workloads.zoo.routing import Routing, expected_distinct
 
 FORMAT = "codesign-serving-1"
@@ -40,66 +40,12 @@ class Requests:
     weight: float = 1.0
 
     def __post_init__(self) -> None:
-        for field in ("prompt", "output"):
-            value = getattr(self, field)
+        for name in ("prompt", "output"):
+            value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise UserError(f"`{field}` of a request must be an integer >= 1, got {value!r}")
+                raise UserError(f"`{name}` of a request must be an integer >= 1, got {value!r}")
         if isinstance(self.weight, bool) or not isinstance(self.weight, int | float) or not 0 < self.weight < math.inf:
             raise UserError(f"`weight` of a request must be a number > 0, got {self.weight!r}")
-
-
-class Collective(Enum):
-    """How the partial sums of all chips are added up."""
-
-    RING = "ring"
-    TREE = "tree"
-
-
-@final
-@dataclass(frozen=True)
-class Chips:
-    """Equal chips that share every layer (tensor parallel).
-
-    Args:
-        count: How many.
-        link_bytes_per_s: Of one chip to its neighbour, each way.
-        link_latency_s: Of one transfer.
-        link_pj_per_byte: Energy of a byte over a link.
-        collective: Ring, or tree.
-    """
-
-    count: int = 1
-    link_bytes_per_s: float = 50e9
-    link_latency_s: float = 1e-6
-    link_pj_per_byte: float = 10.0
-    collective: Collective = Collective.RING
-
-    def __post_init__(self) -> None:
-        if isinstance(self.count, bool) or not isinstance(self.count, int) or self.count < 1:
-            raise UserError(f"`count` of the chips must be an integer >= 1, got {self.count!r}")
-        if not self.link_bytes_per_s > 0:
-            raise UserError(f"`link_bytes_per_s` must be > 0, got {self.link_bytes_per_s!r}")
-        for field in ("link_latency_s", "link_pj_per_byte"):
-            if not getattr(self, field) >= 0:
-                raise UserError(f"`{field}` must be >= 0, got {getattr(self, field)!r}")
-
-    def all_reduce_s(self, size_bytes: float) -> float:
-        """Time to add up a tensor that every chip holds a part of (rule V6).
-
-        Ring: 2 (n - 1) steps, each with 1/n of the tensor. Tree: it goes up and down, whole, in ceil(log2 n) steps each.
-        """
-        n = self.count
-        if n == 1:
-            return 0.0
-        if self.collective is Collective.RING:
-            steps, each = 2 * (n - 1), size_bytes / n
-        else:
-            steps, each = 2 * math.ceil(math.log2(n)), size_bytes
-        return steps * (each / self.link_bytes_per_s + self.link_latency_s)
-
-    def all_reduce_bytes(self, size_bytes: float) -> float:
-        """Bytes over all links together: 2 (n - 1) times the tensor, ring or tree."""
-        return 2 * (self.count - 1) * size_bytes
 
 
 @final
@@ -122,7 +68,7 @@ class ServingSpec:
     model: LanguageModel
     requests: tuple[Requests, ...]
     batch: int = 1
-    chips: Chips = Chips()
+    chips: Chips = field(default_factory=Chips)
     routing: Routing = Routing.EXPECTED
     precision: str | None = None
     zeros: str | None = None
@@ -138,7 +84,12 @@ class ServingSpec:
                 f"a request of {longest:,} tokens passes the {self.model.context:,} that the model attends to",
                 where=f"model {self.name!r}",
             )
-        split_model(self.model, self.chips.count)
+        split_model(self.model, self.chips.tensor)
+        if self.chips.stages > self.model.layers:
+            raise UserError(
+                f"`stages` must be <= {self.model.layers}, the layers of the model, got {self.chips.stages}",
+                where=f"model {self.name!r}",
+            )
         if self.precision is not None:
             Precision.parse(self.precision)
         if self.zeros is not None:
@@ -198,21 +149,44 @@ class ServingSpec:
         total = sum(r.weight for r in self.requests)
         return float(sum(r.weight * value(r) for r in self.requests) / total)
 
-    def prefill(self, prompt: int, bits: int, partial_bits: int | None) -> Network:
-        """One chip's share of reading one prompt."""
-        return self._network(1, prompt, 0, bits, partial_bits)
+    def prefill(
+        self, prompt: int, bits: int, partial_bits: int | None, past: int = 0, span: Span | None = None
+    ) -> Network:
+        """One chip's share of reading tokens of one prompt, of a stage or of all layers."""
+        return self._network((1, prompt, past), bits, partial_bits, span)
 
-    def decode(self, bits: int, partial_bits: int | None, batch: int | None = None) -> Network:
-        """One chip's share of one step of the batch at the mean context."""
-        return self._network(self.batch if batch is None else batch, 1, self.mean_context, bits, partial_bits)
+    def decode(
+        self, bits: int, partial_bits: int | None, batch: int | None = None, span: Span | None = None
+    ) -> Network:
+        """One chip's share of one step of the batch at the mean context, of a stage or of all layers."""
+        shape = self.batch if batch is None else batch, 1, self.mean_context
+        return self._network(shape, bits, partial_bits, span)
 
-    def _network(self, batch: int, tokens: int, past: int, bits: int, partial_bits: int | None) -> Network:
-        part = split_model(self.model, self.chips.count)
+    def _network(self, shape: tuple[int, int, int], bits: int, partial_bits: int | None, span: Span | None) -> Network:
+        batch, tokens, past = shape
+        part = split_model(self.model, self.chips.tensor)
         net = NetworkBuilder(self.name, batch, bits, partial_bits)
-        made = fuse(net.build(*language_model(net, part, tokens, past, self.routing)))
+        made = fuse(net.build(*language_model(net, part, tokens, past, self.routing, span)))
         if self.precision is not None:
             made = with_precision(made, Precision.parse(self.precision))
         return made if self.zeros is None else with_zeros(made, NetworkZeros.parse(self.zeros))
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        """Layers of each stage: as evenly as can be, the last with fewer for the weights of the output layer (rule V9)."""
+        layers, stages = self.model.layers, self.chips.stages
+        if stages == 1:
+            return (Span(1, layers, True),)
+        head = self.model.vocabulary * self.model.width
+        share = head / ((self.step_elements(self.batch) - head) / layers)
+        last = min(
+            range(1, layers - stages + 2),
+            key=lambda n: (max(-(-(layers - n) // (stages - 1)), n + share), -n),
+        )
+        each, more = divmod(layers - last, stages - 1)
+        sizes = [each + (i < more) for i in range(stages - 1)] + [last]
+        ends = [sum(sizes[: i + 1]) for i in range(stages)]
+        return tuple(Span(end - n + 1, end, end == layers) for end, n in zip(ends, sizes, strict=True))
 
     def exchanged_bytes(self, rows: int, bits: float) -> float:
         """Size of the tensor that the chips add up after attention and after the feed-forward layer."""
@@ -256,7 +230,8 @@ def split_model(model: LanguageModel, chips: int) -> LanguageModel:
     key_heads = model.key_heads // chips if model.key_heads % chips == 0 else 1
     if model.heads % chips or (model.key_heads % chips and chips % model.key_heads):
         raise UserError(
-            f"{chips} chips must divide the {model.heads} heads and divide or be a multiple of the {model.key_heads} key heads"
+            f"{chips} chips must divide the {model.heads} heads and divide or be a multiple of the {model.key_heads} key heads",
+            hint="chips in `stages` share fewer layers",
         )
     experts = model.experts
     for what, length in (("feed-forward", model.hidden), ("expert", experts.hidden if experts else chips)):
@@ -275,7 +250,6 @@ def split_model(model: LanguageModel, chips: int) -> LanguageModel:
 # ---- files -----------------------------------------------------------------------------------
 
 _KEYS = {"format", "model", "requests", "trace", "batch", "chips", "routing", "precision", "zeros"}
-_CHIP_KEYS = {"count", "link_bytes_per_s", "link_latency_s", "link_pj_per_byte", "collective"}
 
 
 def read_serving(path: str | Path) -> ServingSpec:
@@ -315,7 +289,7 @@ def serving_from_json(raw: Any, folder: Path = Path()) -> ServingSpec:
     if routing not in {r.value for r in Routing}:
         raise unknown_name("routing", routing, [r.value for r in Routing])
     found = models[normalized(name)]
-    chips = _chips(raw.get("chips", {}))
+    chips = chips_from_json(raw.get("chips", {}))
     precision, zeros = (None if raw.get(key) is None else str(raw[key]) for key in ("precision", "zeros"))
     batch, model = raw.get("batch", 1), LANGUAGE_MODELS[found]
     return ServingSpec(found, model, requests, batch, chips, Routing(routing), precision, zeros)
@@ -363,22 +337,3 @@ def read_trace(path: Path) -> tuple[Requests, ...]:
             ) from None
         counts[key] = counts.get(key, 0) + 1
     return tuple(Requests(prompt, output, float(n)) for (prompt, output), n in sorted(counts.items()))
-
-
-def _chips(raw: Any) -> Chips:
-    if not isinstance(raw, Mapping):
-        raise UserError(f"`chips` must be an object, got {type(raw).__name__}")
-    for key in raw:
-        if key not in _CHIP_KEYS:
-            raise unknown_name("key", str(key), _CHIP_KEYS, where="chips")
-    values = dict(raw)
-    kind = str(values.pop("collective", "ring"))
-    if kind not in {c.value for c in Collective}:
-        raise unknown_name("collective", kind, [c.value for c in Collective], where="chips")
-    for key in ("link_bytes_per_s", "link_latency_s", "link_pj_per_byte"):
-        if key in values:
-            try:
-                values[key] = float(values[key])
-            except (TypeError, ValueError):
-                raise UserError(f"`{key}` must be a number, got {values[key]!r}", where="chips") from None
-    return Chips(collective=Collective(kind), **values)

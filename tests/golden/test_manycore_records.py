@@ -110,6 +110,13 @@ def test_a_search_finds_less_than_recorded_and_no_less_than_the_bound(program: s
     assert bound.energy_pj <= recorded.rows[0].energy_pj and bound.time <= recorded.rows[0].time
 
 
+@pytest.mark.parametrize("run", [run for run in runs("gemini") if run.core_known], ids=lambda run: run.name)
+def test_a_spent_budget_leaves_a_start_below_the_record(run: Run) -> None:
+    evaluator = Evaluator(run.system, run.network, SEMANTICS["gemini"])
+    found = TreeSearch(evaluator, run.batch, SearchSettings(seconds=0.0, least_use=0.0)).run()
+    assert found.steps == 0 and found.evaluation.edp < 0.8 * recorded_edp(run)
+
+
 def test_the_command_ends_with_one_object(capsys: pytest.CaptureFixture[str]) -> None:
     found = main(Config("set", DATA))
     last = capsys.readouterr().out.splitlines()[-1]

@@ -9,6 +9,8 @@ from tests.command_line import run
 
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "llm-serving.md").read_text()
 BLOCKS = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+LINES = re.findall(r"codesign (serve serving\.yaml .*)", PAGE)
+WAYS = re.findall(r"\| way \|.*?\n\n", PAGE, re.DOTALL)
 TABLES = re.findall(r"\| figure \|.*?\n\n", PAGE, re.DOTALL)
 
 
@@ -21,8 +23,7 @@ def rows(table: str) -> dict[str, list[str]]:
 @pytest.mark.parametrize(("chips", "column"), [("", 0), (BLOCKS[1], 1)], ids=["one chip", "four chips"])
 def test_the_page_shows_what_the_command_prints(tmp_path: Path, chips: str, column: int) -> None:
     (tmp_path / "serving.yaml").write_text(BLOCKS[0] + chips)
-    (line,) = re.findall(r"codesign (serve serving\.yaml .*)", PAGE)
-    arguments = line.replace("serving.yaml", str(tmp_path / "serving.yaml")).split()
+    arguments = LINES[0].replace("serving.yaml", str(tmp_path / "serving.yaml")).split()
     shown = run(*arguments)
     assert shown.code == 0, shown.err
     found = dict(
@@ -44,3 +45,13 @@ def test_the_page_shows_what_the_command_prints(tmp_path: Path, chips: str, colu
                 head, share = re.findall(r"[\d.]+", text)
                 (phase,) = re.findall(rf"^{re.escape(figure)}.*$", shown.out, re.M)
                 assert f": {head} ms" in phase and f"DRAM {share}%" in phase, phase
+
+
+@pytest.mark.slow("speed")
+def test_the_page_shows_the_ways_to_share_layers(tmp_path: Path) -> None:
+    chips = BLOCKS[1].replace("50e9", "2e9")
+    (tmp_path / "serving.yaml").write_text(BLOCKS[0].replace("batch: 8", "batch: 32") + chips)
+    shown = run(*LINES[1].replace("serving.yaml", str(tmp_path / "serving.yaml")).split())
+    for way, (rate, first, further) in rows(WAYS[0]).items():
+        line = f"  {way.removesuffix(' chips')}: {rate} tokens per second, first token after {first}, each further one {further}"
+        assert line in shown.out

@@ -171,7 +171,7 @@ function drawSpent(holder, layer) {
 
 // What a design does for requests to a language model: times, what binds reading a prompt and decoding, a roofline of each.
 function drawServing(design, colours) {
-  const found = design.serving, chips = found.chips === 1 ? "one chip" : found.chips + " chips", least = found.compute_bound_batch;
+  const found = design.serving, chips = found.chips === 1 ? "one chip" : found.chips + " chips" + (found.stages?.length > 1 ? " in " + found.stages.length + " stages" : ""), least = found.compute_bound_batch;
   const phases = [...found.prefill.map(p => ["prompt of " + count(p.tokens) + " tokens, " + percent(p.share) + " of requests", p]), ["step of " + found.batch + " at " + count(found.mean_context) + " tokens of cache", found.decode]];
   const bound = p => Object.entries(p.bound_by).filter(([, s]) => s >= 0.005).map(([n, s]) => n + " " + percent(s)).join(", ");
   const figures = [["time to first token", si(found.ttft_s, "s")], ["time per output token", si(found.tpot_s, "s")], ["tokens per second", digits(found.tokens_per_s)], ["tokens per joule", digits(found.tokens_per_j)],

@@ -207,12 +207,20 @@ class Evaluator:
         return shape
 
     def _check_parts(self, shape: tree_kernels.Tree, root: Cut) -> None:
+        drams = len(self.system.memories.ports)
         for node, leaf in zip(np.flatnonzero(shape.kind == tree_kernels.LEAF), leaves(root), strict=True):
             cores = int(shape.core_past[node] - shape.core_first[node])
             if leaf.given is None and leaf.cores != cores:
                 name = self.network.layers[leaf.layer].name
                 raise UserError(
                     f"layer {name!r} is cut into {leaf.cores} parts on {cores} cores", where="tree", hint="`parts`"
+                )
+            if max(leaf.drams) >= drams:
+                name = self.network.layers[leaf.layer].name
+                raise UserError(
+                    f"layer {name!r} names DRAM {max(leaf.drams)}, system {self.system.name!r} has {drams}, the first of them 0",
+                    where="tree",
+                    hint="`drams`; negative for all",
                 )
 
     def _figures_of(self, root: Cut, shape: tree_kernels.Tree, on_chip: IntArray, stored: IntArray) -> Evaluation:

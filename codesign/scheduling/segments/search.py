@@ -44,8 +44,11 @@ ROOT_SHARE = 0.65
 TIME_SHARE = 0.45
 """Share of the time after which the start takes no longer cuts in time."""
 
-SURE_LENGTHS = 3
-"""Lengths of cuts in time that the start takes whatever the time: two, four and eight layers."""
+START_SECONDS = 0.15
+"""CPU seconds that shares are taken of where there are fewer: small systems have a full start then."""
+
+SURE_LENGTHS = 4
+"""Lengths of cuts in time that the start takes whatever the time, until it has a tree: two, four, eight and sixteen layers."""
 
 LONGER_IN_TIME = 4
 """Layers of a cut in time of the start, over those of a cut in space at most."""
@@ -273,7 +276,7 @@ class TreeSearch:
         """
         best, begin = float("inf"), clock.cpu_seconds()
         for root_groups in divisors(self.batch):
-            options, costs = self._priced(longest, root_groups, begin)
+            options, costs = self._priced(longest, root_groups, begin, 0 if np.isfinite(best) else SURE_LENGTHS)
             best = min(best, self._cut(root_groups, options, costs, best))
         return best if np.isfinite(best) else self.flat()
 
@@ -294,7 +297,7 @@ class TreeSearch:
             per_time = ratio * energy / spent
         return best
 
-    def _priced(self, longest: int, root_groups: int, begin: float) -> tuple[IntArray, FloatArray]:
+    def _priced(self, longest: int, root_groups: int, begin: float, sure: int) -> tuple[IntArray, FloatArray]:
         """Options of segments, and energy and time of each over all consecutive layers, lengths x layers x options x 2.
 
         Layers alone come first, then cuts in time and those of blocks, then cuts in space; each kind until its share of the
@@ -304,6 +307,7 @@ class TreeSearch:
             longest: Most layers of a cut in space.
             root_groups: Runs of every segment.
             begin: CPU time at which the start began.
+            sure: Lengths of layers alone and cuts in time that are taken whatever the time.
         """
         groups = divisors(self.batch) if root_groups == 1 else [1]
         single = np.array([(tree_kernels.LEAF, 1, 0)], np.int64)
@@ -313,26 +317,38 @@ class TreeSearch:
         options = np.concatenate((single, in_time, in_space))
         costs: FloatArray = np.full((most, len(self.order), len(options), 2), np.inf)
         at, last = 0, START_SHARE if root_groups == 1 else ROOT_SHARE
-        for kind, lengths, share, sure in (
-            (single, [1], 1.0, 0),
-            (in_time, coarse_first(most), TIME_SHARE if root_groups == 1 else last, SURE_LENGTHS),
-            (in_space, list(range(2, min(longest, most) + 1)) if root_groups == 1 else [], last, 0),
+        for kind, lengths, share in (
+            (single, [1], 1.0),
+            (in_time, coarse_first(most), TIME_SHARE if root_groups == 1 else last),
+            (in_space, list(range(2, min(longest, most) + 1)) if root_groups == 1 else [], last),
         ):
-            limit = share * self.settings.seconds if self.settings.steps is None else float("inf")
-            self._price_kind(root_groups, kind, lengths, sure, begin + limit, costs[:, :, at : at + len(kind)])
+            seconds = max(START_SECONDS, self.settings.seconds) if self.settings.steps is None else float("inf")
+            limits = begin + share * seconds, begin + max(share, ROOT_SHARE) * seconds
+            taken = 0 if kind is in_space else sure
+            self._price_kind(root_groups, kind, lengths, taken, limits, costs[:, :, at : at + len(kind)])
             at += len(kind)
         return options, costs
 
     def _price_kind(
-        self, root_groups: int, kind: IntArray, lengths: list[int], sure: int, until: float, costs: FloatArray
+        self,
+        root_groups: int,
+        kind: IntArray,
+        lengths: list[int],
+        sure: int,
+        limits: tuple[float, float],
+        costs: FloatArray,
     ) -> None:
-        """Price segments of one kind, length by length, until none fits any more or, after some lengths, a CPU time."""
+        """Price segments of one kind, length by length, until none fits any more.
+
+        After the first `sure` lengths none begins after the first of two CPU times, nor is expected to end after the second: a
+        layer takes as long as one of the length before.
+        """
         known: dict[int, FloatArray] = {}
-        most = len(costs)
+        most, per_layer = len(costs), 0.0
         for i, length in enumerate(lengths):
-            if i >= sure and clock.cpu_seconds() > until:
-                return
-            if length > most:
+            began = clock.cpu_seconds()
+            late = began > limits[0] or began + per_layer * length > limits[1]
+            if length > most or (late and i >= sure):
                 continue
             below = max((done for done in known if done < length), default=length)
             priced: FloatArray = np.full(costs.shape[1:], np.inf)
@@ -350,6 +366,7 @@ class TreeSearch:
                 priced,
             )
             costs[length - 1] = known[length] = priced
+            per_layer = (clock.cpu_seconds() - began) / length
             if not found:
                 most = length
 

@@ -124,8 +124,10 @@ def _leaf(fields: Fields, batch: int, network: SegmentNetwork) -> Leaf:
         raise UserError(f"`order` must name each of {DIMENSIONS} once, got {order!r}", where=fields.where)
     fields.items("cores", [])  # see `named_cores`
     drams = fields.items("drams", [-2, -2, -2])
-    if len(drams) != 3:
-        raise UserError(f"`drams` must be three: of inputs, weights, outputs; got {len(drams)}", where=fields.where)
+    if len(drams) != 3 or not all(type(dram) is int for dram in drams):
+        raise UserError(
+            f"`drams` must be three whole numbers: of inputs, weights, outputs; got {drams}", where=fields.where
+        )
     fields.finish()
     places = tuple(DIMENSIONS.index(d) for d in order)
     return Leaf(network.index_of(name), batch, (k, b, h, w), places, (drams[0], drams[1], drams[2]))

@@ -19,10 +19,22 @@ def all_reduce_s(system: CoreSystem, size_bytes: float, chips: int) -> float:
     Raises:
         UserError: The system's links are not known.
     """
-    if chips < 2:
-        return 0.0
+    return 0.0 if chips < 2 else _moved_s(system, 2 * (chips - 1) / chips * size_bytes)
+
+
+def send_s(system: CoreSystem, size_bytes: float, chips: int) -> float:
+    """Giving a tensor that every chip of a stage holds to the next stage: each sends its share, and the receivers share theirs (rule G8).
+
+    Raises:
+        UserError: The system's links are not known.
+    """
+    shared = 0.0 if chips < 2 else _moved_s(system, (chips - 1) / chips * size_bytes)
+    return _moved_s(system, size_bytes / chips) + shared
+
+
+def _moved_s(system: CoreSystem, moved_bytes: float) -> float:
+    """So many bytes over each link by the quickest protocol."""
     if not system.has("link_start_s"):
         raise UserError("the links between chips are not known", where=f"system {system.name!r}")
-    moved = 2 * (chips - 1) / chips * size_bytes
-    fastest = min(system.constant(latency) + moved / system.constant(rate) for latency, rate in PROTOCOLS)
+    fastest = min(system.constant(latency) + moved_bytes / system.constant(rate) for latency, rate in PROTOCOLS)
     return system.constant("link_start_s") + fastest

@@ -142,10 +142,35 @@ LANGUAGE_MODELS = {
 """Model by name."""
 
 
+@dataclass(frozen=True)
+class Span:
+    """Consecutive layers of a model, of those numbered from 1.
+
+    Args:
+        first: The first layer; the embedding goes with layer 1.
+        last: The last.
+        head: Whether the output layer is part.
+    """
+
+    first: int
+    last: int
+    head: bool
+
+    @property
+    def layers(self) -> int:
+        """How many."""
+        return self.last - self.first + 1
+
+
 def language_model(
-    net: NetworkBuilder, model: LanguageModel, tokens: int, past: int, routing: Routing = Routing.EXPECTED
+    net: NetworkBuilder,
+    model: LanguageModel,
+    tokens: int,
+    past: int,
+    routing: Routing = Routing.EXPECTED,
+    span: Span | None = None,
 ) -> tuple[str, ...]:
-    """The whole model: the logits of the last token, then the caches of every layer.
+    """The whole model, or a span: the logits of the last token (without head the states), then the caches of every layer.
 
     Args:
         net: Where to build.
@@ -153,16 +178,23 @@ def language_model(
         tokens: Tokens read at once, of every sequence.
         past: Tokens in the cache before them.
         routing: Which experts a batch reaches.
+        span: Layers that are built; None for all.
     """
-    ids = net.input("tokens", (net.batch, tokens))
-    x = net.embedding(ids, model.vocabulary, model.width, name="word_embedding")
+    span = span or Span(1, model.layers, True)
+    if span.first == 1:
+        ids = net.input("tokens", (net.batch, tokens))
+        x = net.embedding(ids, model.vocabulary, model.width, name="word_embedding")
+    else:
+        x = net.input("states", (net.batch, tokens, model.width))
     kept: list[str] = []
-    for layer in range(1, model.layers + 1):
+    for layer in range(span.first, span.last + 1):
         x, grown = _block(net, model, x, layer, past, routing)
         kept.extend(grown)
+    if not span.head:
+        return (x, *kept)
     last = x if tokens == 1 else net.take(x, (net.batch, 1, model.width), name="last_token")
     normed = net.rms_norm(last, name="final_norm")
-    table = "word_embedding.table" if model.tied else None
+    table = "word_embedding.table" if model.tied and span.first == 1 else None
     return (net.linear(normed, model.vocabulary, bias=False, weight=table, name="head"), *kept)
 
 

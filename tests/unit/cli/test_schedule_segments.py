@@ -1,5 +1,6 @@
 """`schedule --scheduler segments` and `explore --scheduler segments`: documents, pages, one message for each mistake."""
 
+import copy
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -120,6 +121,19 @@ def test_cores_that_are_not_the_trees_are_refused(found: dict[str, Any], tmp_pat
 def test_more_parts_than_cores_are_refused(found: dict[str, Any], tmp_path: Path) -> None:
     done = judge(flat(found, {"K": 8}), tmp_path)
     assert done.code == 2 and "is cut into 8 parts on 4 cores" in done.err
+
+
+@pytest.mark.parametrize(
+    ("drams", "message"),
+    [([9, 0, 0], "names DRAM 9, system 'tpu-quad' has"), (["near", 0, 0], "`drams` must be three whole numbers")],
+)
+def test_memories_that_are_none_are_refused(
+    drams: list[Any], message: str, found: dict[str, Any], tmp_path: Path
+) -> None:
+    tree = copy.deepcopy(found["tree"])
+    leaves(tree)[0]["drams"] = drams
+    done = judge(tree, tmp_path)
+    assert done.code == 2 and message in " ".join(done.err.split()), done.err
 
 
 def changed(folder: Path, **fields: Any) -> Path:

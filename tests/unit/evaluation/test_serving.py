@@ -10,18 +10,21 @@ import pytest
 from codesign.arch.presets import load_preset
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
-from codesign.evaluation.network import EvaluationOptions
+from codesign.cost.cost import Infeasible
+from codesign.evaluation.network import EvaluationOptions, VectorResult, WorkloadRun
 from codesign.evaluation.serving import ServingResult, compute_bound_batch, serve
+from codesign.evaluation.serving_phases import Phase, PhaseJudge, StageRun
 from codesign.evaluation.specification import ChoicesSpec, JudgeSpec, WorkloadSpec
+from codesign.library.serving import ServeOptions
+from codesign.library.serving import serve as serve_model
 from codesign.mappers.registry import create
 from codesign.report.study_page import report_data
 from codesign.study.run import prepare, run_study
 from codesign.study.specification import PlaceSpec, SearchSpec, StudySpec
 from codesign.timing.cores.collectives import all_reduce_s
 from codesign.timing.cores.system import load_system
+from codesign.workloads.chips import Chips, Collective, StageLink
 from codesign.workloads.serving import (
-    Chips,
-    Collective,
     Requests,
     ServingSpec,
     fixed_elements,
@@ -215,6 +218,11 @@ def test_a_trace_is_a_histogram(tmp_path: Path) -> None:
         ({"chips": {"count": 3}}, r"3 chips must divide the 32 heads"),
         ({"chips": {"count": 0}}, "`count` of the chips must be an integer >= 1"),
         ({"chips": {"links": 1}}, "unknown key 'links'"),
+        ({"chips": {"count": 4, "stages": 3}}, "`stages` must divide the 4 chips, got 3"),
+        ({"chips": {"count": 64, "stages": 64}}, "`stages` must be <= 32, the layers of the model, got 64"),
+        ({"chips": {"micro_batches": 0}}, "`micro_batches` of the chips must be an integer >= 1, got 0"),
+        ({"chips": {"memory_bytes": 0}}, "`memory_bytes` must be > 0, got 0"),
+        ({"chips": {"between": {"link_bytes": 1}}}, r"unknown key 'link_bytes'.*chips.between"),
         ({"chips": {"collective": "star"}}, "unknown collective 'star'"),
         ({"routing": "best"}, "unknown routing 'best'"),
         ({"precision": "W4"}, "a precision is written like W4A8"),
@@ -251,3 +259,88 @@ def test_links_of_a_system_are_used_unless_links_are_given() -> None:
         links.append(found.decode.link_s)
     assert links[0] == pytest.approx(2 * all_reduce_s(load_system("a100"), 4096 * 2, 4))
     assert links[1] == pytest.approx(2 * Chips(4, link_bytes_per_s=1e9).all_reduce_s(4096 * 2))
+
+
+FOUR = replace(TINY, layers=4)
+
+
+def staged(*seconds: float, send: float, spec: ServingSpec) -> PhaseJudge:
+    """A judge whose stages take given times, and whose sends do."""
+    nothing = WorkloadRun((), VectorResult(0.0, 0.0, 0.0, 0.0), 0)
+    judge = PhaseJudge(spec, ARCHITECTURE, create("anneal"), OPTIONS, None)
+    runs = [StageRun({"compute": taken}, nothing, 0, 0) for taken in seconds]
+    vars(judge).update(_stages=lambda part, head: runs, _send_s=lambda part: send)
+    return judge
+
+
+@pytest.mark.parametrize(
+    ("parts", "send", "reading", "waiting", "step"),
+    [
+        # both stages and a send, one part behind another at the pace of the slowest
+        (1, 1.0, 3 + 5 + 1, 1 - 8 / 18, 3 + 5 + 1),
+        (4, 1.0, 3 + 5 + 1 + 3 * 5, 1 - 32 / 48, 4 * 5),
+        (4, 7.0, 3 + 5 + 7 + 3 * 7, 1 - 32 / 72, 4 * 7),  # links are the slowest
+        (None, 1.0, 3 + 5 + 1, 1 - 8 / 18, 3 + 5 + 1),  # the better of one part and two
+    ],
+)
+def test_parts_pass_the_stages(parts: int | None, send: float, reading: float, waiting: float, step: float) -> None:
+    """Rule V9, by hand: stages of 3 and 5 s."""
+    chips = Chips(2, link_latency_s=0.0, stages=2, micro_batches=parts)
+    judge = staged(3.0, 5.0, send=send, spec=ServingSpec("four", FOUR, (Requests(8, 4),), 4, chips))
+    read, step_of = judge.prefill(8), judge.decode()
+    assert isinstance(read, Phase) and isinstance(step_of, Phase)
+    assert (read.latency_s, step_of.latency_s) == (pytest.approx(reading), pytest.approx(step))
+    assert read.waiting == pytest.approx(waiting)
+    assert sum(share for _, share in read.bound_by) == pytest.approx(1)
+
+
+def test_a_send_is_a_share_of_each_chip() -> None:
+    """Rule V9: two chips send half each at 2 GB/s in 1 s, 3 s of latency; the receivers share halves at 1 GB/s, 5 s of latency."""
+    chips = Chips(4, 1e9, 5.0, 10.0, stages=2, between=StageLink(2e9, 3.0, 20.0))
+    assert chips.tensor == 2
+    assert chips.send_s(4e9) == pytest.approx((1 + 3) + (2 + 5))
+    assert chips.send_pj(4e9) == pytest.approx(4e9 * 20 + 4e9 * 10)
+    assert chips.all_reduce_s(4e9) == pytest.approx(2 * (2 + 5))
+    assert Chips(2, 1e9, 0.0, stages=2).send_s(1e9) == pytest.approx(1)
+
+
+def test_the_last_stage_has_fewer_layers() -> None:
+    """Of 10 layers the output layer is worth about two: 64 x 1,024 weights, 36,864 in a layer."""
+    model = replace(TINY, layers=10, vocabulary=1024)
+    spec = ServingSpec("ten", model, (Requests(8, 4),), chips=Chips(2, stages=2))
+    assert [span.layers for span in spec.spans] == [6, 4]
+    assert [(span.first, span.last, span.head) for span in spec.spans] == [(1, 6, False), (7, 10, True)]
+    whole = replace(spec, chips=Chips())
+    kept = [spec.decode(8, None, span=span) for span in spec.spans]
+    assert sum(net.parameter_bytes for net in kept) == whole.decode(8, None).parameter_bytes
+    assert sum(net.macs for net in kept) == whole.decode(8, None).macs
+
+
+def test_stages_do_the_work_of_one_chip() -> None:
+    """Rules V9 and V10: MACs, weights and caches of all stages together are those of one chip."""
+    spec = ServingSpec("four", FOUR, (Requests(32, 9),), batch=4)
+    apart = replace(spec, chips=Chips(4, stages=2, micro_batches=2))
+    one, two = served(spec), served(apart)
+    assert two.decode.macs == one.decode.macs
+    assert two.decode.micro_batches == 2 and len(two.decode.stage_s) == 2
+    assert sum(layer.count * layer.to_json()["macs"] for layer in two.decode.layers) * 2 == two.decode.macs
+    assert 2 * sum(m.cache_bytes for m in two.memory) == sum(m.cache_bytes for m in one.memory) == 4 * 41 * 4 * 2 * 16
+    caches = FOUR.cache_elements(41) * 4
+    full = replace(apart, chips=replace(apart.chips, memory_bytes=50_000.0))
+    found = serve(full, ARCHITECTURE, create("anneal"), OPTIONS)
+    assert isinstance(found, Infeasible)
+    fullest = max(two.memory, key=lambda m: m.total_bytes)
+    assert (found.demand, found.limit) == (fullest.total_bytes, 50_000)
+    assert "stage 2 of 2, 2 layers on 2 chips: weights" in found.detail and f"{caches // 4:,}" in found.detail
+
+
+def test_every_way_to_share_layers_is_tried() -> None:
+    """Three stages fit four layers, but three chips do not share eight heads."""
+    spec = ServingSpec("four", FOUR, (Requests(16, 5),), batch=3, chips=Chips(3, link_bytes_per_s=1e5, stages=3))
+    options = ServeOptions("anneal", evaluations=20, stages="auto")
+    found = serve_model(spec, ARCHITECTURE, options)
+    assert [(s.stages, s.tensor) for s in found.splits] == [(1, 3), (3, 1)]
+    assert found.spec.chips.stages == 3
+    assert "3 chips must divide the 8 heads" in found.to_json()["splits"][0]["reason"]
+    with pytest.raises(UserError, match="`stages` must be an integer >= 1 or 'auto', got 'two'"):
+        ServeOptions(stages="two")

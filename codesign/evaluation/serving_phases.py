@@ -1,0 +1,347 @@
+"""A prompt read, or a step of a batch, on chips in stages: rules V6 and V9 of docs/reference/serving.md."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import final
+
+from codesign.arch.architecture import Architecture
+from codesign.cost.cost import Infeasible
+from codesign.evaluation.network import EvaluationOptions, LayerResult, WorkloadRun, run_workload
+from codesign.evaluation.records import PhaseLayerRecord, PhaseRecord
+from codesign.mappers.protocol import Mapper, MapResult
+from codesign.timing.cores.collectives import all_reduce_s, send_s
+from codesign.timing.cores.system import system_of
+from codesign.timing.cores.whole_network import network_time
+from codesign.workloads.computation import Computation
+from codesign.workloads.serving import ServingSpec
+from codesign.workloads.workload import Workload
+from codesign.workloads.zoo.language_models import Span
+
+LINKS, SENDS = "links", "sends between stages"
+
+
+@final
+@dataclass(frozen=True)
+class Phase:
+    """One run of the model on every chip: reading a prompt, or one step of a batch.
+
+    Args:
+        tokens: Of each sequence.
+        past: In the cache before them.
+        batch: Sequences.
+        latency_s: Links and waiting included.
+        link_s: Of it, adding up over the chips of a stage.
+        energy_j: Of all chips and links, leakage included.
+        dram_bytes: Of all chips.
+        macs: Of all chips.
+        bound_by: Share of the time by what limits it.
+        layers: Every distinct layer of one chip of each stage.
+        micro_batches: Parts that pass the stages one behind another.
+        send_s: Of the time, giving tensors from stage to stage.
+        waiting: Share of the time that chips wait for other stages, on average (the bubble).
+        stage_s: Time of one part on each stage.
+    """
+
+    tokens: int
+    past: int
+    batch: int
+    latency_s: float
+    link_s: float
+    energy_j: float
+    dram_bytes: float
+    macs: int
+    bound_by: tuple[tuple[str, float], ...]
+    layers: tuple[LayerResult, ...] = ()
+    micro_batches: int = 1
+    send_s: float = 0.0
+    waiting: float = 0.0
+    stage_s: tuple[float, ...] = ()
+
+    def to_json(self) -> PhaseRecord:
+        """The fields as plain values that JSON can hold."""
+        return {
+            "tokens": self.tokens,
+            "past": self.past,
+            "batch": self.batch,
+            "latency_s": self.latency_s,
+            "link_s": self.link_s,
+            "send_s": self.send_s,
+            "waiting": self.waiting,
+            "micro_batches": self.micro_batches,
+            "stage_s": list(self.stage_s),
+            "energy_j": self.energy_j,
+            "dram_bytes": self.dram_bytes,
+            "macs": self.macs,
+            "bound_by": dict(self.bound_by),
+            "layers": [_phase_layer(layer) for layer in self.layers],
+        }
+
+
+def _phase_layer(layer: LayerResult) -> PhaseLayerRecord:
+    whole = layer.to_json()
+    return {
+        "name": whole["name"],
+        "notation": whole["notation"],
+        "bounds": whole["bounds"],
+        "count": whole["count"],
+        "macs": whole["macs"],
+        "latency_cycles": whole["latency_cycles"],
+        "energy_pj": whole["energy_pj"],
+        "utilization": whole["utilization"],
+        "bottlenecks": list(layer.bottlenecks),
+        "busy_cycles": layer.busy_cycles,
+        "dram_bytes": whole["dram_bytes"],
+        "proof": whole["proof"],
+        "gap": whole["gap"],
+    }
+
+
+@final
+@dataclass(frozen=True)
+class StageRun:
+    """One part of a phase on one chip of a stage.
+
+    Args:
+        seconds: By what limits them, sums over chips under `LINKS`.
+        run: Its layers.
+        macs: Of the chip.
+        sums: How many tensors the chips of the stage add up.
+    """
+
+    seconds: dict[str, float]
+    run: WorkloadRun
+    macs: int
+    sums: int
+
+    @property
+    def total_s(self) -> float:
+        """Time of the part on the stage."""
+        return sum(self.seconds.values())
+
+    @property
+    def moved_bytes(self) -> float:
+        """DRAM bytes of the chip."""
+        return sum(x.dram_bytes * x.count for x in self.run.layers) + self.run.vector.dram_bytes
+
+
+@final
+@dataclass(frozen=True)
+class Part:
+    """What passes the stages at once.
+
+    Args:
+        tokens: Of each sequence.
+        past: In the cache before them, on average over the parts.
+        batch: Sequences.
+        count: Parts of the phase.
+    """
+
+    tokens: int
+    past: int
+    batch: int
+    count: int
+
+
+def part_of(tokens: int, past: int, batch: int, wanted: int) -> Part:
+    """A phase in so many parts: sequences of a batch apart, or tokens of one prompt in turn (rule V9).
+
+    >>> part_of(1000, 0, 1, 4)
+    Part(tokens=250, past=375, batch=1, count=4)
+    >>> part_of(1, 80, 6, 4)
+    Part(tokens=1, past=80, batch=2, count=3)
+    """
+    if batch > 1 or tokens == 1:
+        each = -(-batch // wanted)
+        return Part(tokens, past, each, -(-batch // each))
+    each = -(-tokens // wanted)
+    count = -(-tokens // each)
+    return Part(each, past + round((count - 1) * each / 2), batch, count)
+
+
+@final
+class PhaseJudge:
+    """Judges the phases of a served model on an architecture.
+
+    Args:
+        spec: What is served.
+        architecture: Of one chip.
+        mapper: Of every distinct layer.
+        options: How layers are judged.
+        partial_bits: Width of partial sums; default that of operands.
+    """
+
+    def __init__(
+        self,
+        spec: ServingSpec,
+        architecture: Architecture,
+        mapper: Mapper,
+        options: EvaluationOptions,
+        partial_bits: int | None,
+    ) -> None:
+        self.spec, self.architecture, self.mapper, self.options = spec, architecture, mapper, options
+        bits = architecture.mac.bits
+        self.partial_bits = partial_bits if partial_bits is None else max(partial_bits, bits)
+        self.system = system_of(architecture)
+        self.known: dict[Computation, MapResult] = {}
+
+    @property
+    def evaluated(self) -> int:
+        """Mappings scored so far."""
+        return sum(found.evaluated for found in self.known.values())
+
+    def prefill(self, prompt: int) -> Phase | Infeasible:
+        """Reading one prompt."""
+        return self._best(prompt, 0, 1)
+
+    def decode(self) -> Phase | Infeasible:
+        """A step of the batch at the mean context."""
+        return self._best(1, self.spec.mean_context, self.spec.batch)
+
+    def _best(self, tokens: int, past: int, batch: int) -> Phase | Infeasible:
+        """The phase in as many parts as asked for, or the quicker of one and as many as stages."""
+        chips = self.spec.chips
+        wanted = {1, chips.stages} if chips.micro_batches is None else {chips.micro_batches}
+        parts = {part_of(tokens, past, batch, n if chips.stages > 1 else 1) for n in wanted}
+        found: list[Phase] = []
+        for part in sorted(parts, key=lambda part: part.count):
+            phase = self._phase((tokens, past, batch), part)
+            if isinstance(phase, Infeasible):
+                return phase
+            found.append(phase)
+        return min(found, key=lambda phase: phase.latency_s)
+
+    def _phase(self, shape: tuple[int, int, int], part: Part) -> Phase | Infeasible:
+        """A phase in parts: the last passes every stage, the others go before it as fast as the slowest stage (rule V9)."""
+        reads = shape[1] == 0
+        last = self._stages(part, True)
+        if isinstance(last, Infeasible):
+            return last
+        others = self._stages(part, False) if reads and part.count > 1 else last
+        if isinstance(others, Infeasible):
+            return others
+        n, p = part.count, len(last)
+        send = self._send_s(part) if p > 1 else 0.0
+        path: dict[str, float] = {}
+        for stage in last:
+            _add(path, stage.seconds, 1.0)
+        if p > 1:
+            back = 0.0 if reads else self.spec.chips.onward.link_latency_s
+            _add(path, {SENDS: (p - 1) * send + back}, 1.0)
+        slowest = max(others, key=lambda stage: stage.total_s)
+        slow = slowest.seconds if slowest.total_s >= send else {SENDS: send}
+        if reads:
+            _add(path, slow, n - 1.0)
+        elif n * sum(slow.values()) > sum(path.values()):
+            path = {name: n * taken for name, taken in slow.items()}
+        return self._counted(shape, part, path, (last, others))
+
+    def _stages(self, part: Part, head: bool) -> list[StageRun] | Infeasible:
+        """One part on every stage; equal stages are run once."""
+        found: list[StageRun] = []
+        known: dict[tuple[bool, int, bool, bool], StageRun] = {}
+        for span in self.spec.spans:
+            made = replace(span, head=span.head and head)
+            key = (made.first == 1, made.layers, made.head, self._has_dense(made))
+            if key not in known:
+                run = self._stage(part, made)
+                if isinstance(run, Infeasible):
+                    return run
+                known[key] = run
+            found.append(known[key])
+        return found
+
+    def _has_dense(self, span: Span) -> bool:
+        experts = self.spec.model.experts
+        return experts is not None and span.first <= experts.dense_layers
+
+    def _stage(self, part: Part, span: Span) -> StageRun | Infeasible:
+        spec, bits = self.spec, self.architecture.mac.bits
+        if part.tokens > 1 or not part.past:
+            network = spec.prefill(part.tokens, bits, self.partial_bits, part.past, span)
+        else:
+            network = spec.decode(bits, self.partial_bits, part.batch, span)
+        run = run_workload(Workload.of([network]), self.architecture, self.mapper, self.options, known=self.known)
+        if isinstance(run, Infeasible):
+            return run
+        seconds = self._by_bound(run) if self.system is None else dict(network_time(self.system, network).by_bound)
+        sums = 2 * span.layers
+        link_s = sums * self._sum_s(self._size(part))
+        if link_s:
+            seconds[LINKS] = link_s
+        return StageRun(seconds, run, network.macs, sums)
+
+    def _by_bound(self, run: WorkloadRun) -> dict[str, float]:
+        """Time of the analytical model, by what limits it."""
+        found: dict[str, float] = {}
+        for layer in run.layers:
+            name = layer.bottlenecks[0]
+            found[name] = found.get(name, 0.0) + layer.latency_cycles * layer.count / self.architecture.clock_hz
+        found["vector operators"] = run.vector.latency_cycles / self.architecture.clock_hz
+        return found
+
+    def _size(self, part: Part) -> float:
+        """Bytes of the tensor that chips add up, and that goes from stage to stage."""
+        return self.spec.exchanged_bytes(part.batch * part.tokens, self.spec.widths(self.architecture.mac.bits)[1])
+
+    def _sum_s(self, size: float) -> float:
+        """One sum over the chips of a stage: by the system's own links where the specification gives none (rule V8)."""
+        chips = self.spec.chips
+        if self.system is not None and self.system.has("link_start_s") and chips.has_default_links:
+            return all_reduce_s(self.system, size, chips.tensor)
+        return chips.all_reduce_s(size)
+
+    def _send_s(self, part: Part) -> float:
+        """A tensor to the next stage; links as of `_sum_s`."""
+        chips, size = self.spec.chips, self._size(part)
+        if self.system is not None and self.system.has("link_start_s") and chips.has_default_links:
+            return send_s(self.system, size, chips.tensor)
+        return chips.send_s(size)
+
+    def _counted(
+        self,
+        shape: tuple[int, int, int],
+        part: Part,
+        path: dict[str, float],
+        runs: tuple[list[StageRun], list[StageRun]],
+    ) -> Phase:
+        """Sums over all parts and stages; `runs` are those of the last part and of each of the others."""
+        chips, (last, others), n = self.spec.chips, runs, part.count
+        latency_s = sum(path.values())
+        times = [(stage, 1) for stage in last] + [(stage, n - 1) for stage in others if n > 1]
+        size = self._size(part)
+        dynamic = sum(count * stage.run.dynamic_pj for stage, count in times) * chips.tensor
+        summed = sum(count * stage.sums for stage, count in times)
+        links = summed * chips.all_reduce_bytes(size) * chips.link_pj_per_byte
+        links += n * (chips.stages - 1) * chips.send_pj(size)
+        busy = sum(count * stage.total_s for stage, count in times)
+        shares = sorted(((name, taken / latency_s) for name, taken in path.items()), key=lambda item: -item[1])
+        return Phase(
+            *shape,
+            latency_s,
+            path.get(LINKS, 0.0),
+            (dynamic + links) * 1e-12 + chips.count * self.architecture.leakage_w * latency_s,
+            chips.tensor * sum(count * stage.moved_bytes for stage, count in times),
+            chips.tensor * sum(count * stage.macs for stage, count in times),
+            tuple(shares),
+            _merged(times),
+            n,
+            path.get(SENDS, 0.0),
+            max(0.0, 1 - busy / (chips.stages * latency_s)) if chips.stages > 1 else 0.0,
+            tuple(stage.total_s for stage in last),
+        )
+
+
+def _add(into: dict[str, float], seconds: dict[str, float], times: float) -> None:
+    for name, taken in seconds.items():
+        into[name] = into.get(name, 0.0) + times * taken
+
+
+def _merged(times: Iterable[tuple[StageRun, int]]) -> tuple[LayerResult, ...]:
+    """Layers of all stages, equal ones counted together."""
+    found: dict[tuple[Computation, float, float], LayerResult] = {}
+    for stage, count in times:
+        for layer in stage.run.layers:
+            key = layer.computation, layer.latency_cycles, layer.dram_bytes
+            before = found[key].count if key in found else 0
+            found[key] = replace(found.get(key, layer), count=before + count * layer.count)
+    return tuple(found.values())

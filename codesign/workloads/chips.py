@@ -1,0 +1,165 @@
+"""Chips that share a language model: tensor parallel within a stage of layers, pipeline parallel between stages. Rules V6, V9, V10."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, final
+
+from codesign.core.errors import UserError, unknown_name
+
+
+class Collective(Enum):
+    """How the partial sums of all chips are added up."""
+
+    RING = "ring"
+    TREE = "tree"
+
+
+def _check_link(rate: float, **others: float) -> None:
+    if not rate > 0:
+        raise UserError(f"`link_bytes_per_s` must be > 0, got {rate!r}")
+    for field, value in others.items():
+        if not value >= 0:
+            raise UserError(f"`{field}` must be >= 0, got {value!r}")
+
+
+@final
+@dataclass(frozen=True)
+class StageLink:
+    """The way from a chip to the one of the same place in the next stage.
+
+    Args:
+        link_bytes_per_s: While all chips of a stage send.
+        link_latency_s: Of one transfer.
+        link_pj_per_byte: Energy of a byte.
+    """
+
+    link_bytes_per_s: float = 50e9
+    link_latency_s: float = 1e-6
+    link_pj_per_byte: float = 10.0
+
+    def __post_init__(self) -> None:
+        _check_link(self.link_bytes_per_s, link_latency_s=self.link_latency_s, link_pj_per_byte=self.link_pj_per_byte)
+
+
+@final
+@dataclass(frozen=True)
+class Chips:
+    """Equal chips in stages of layers; those of a stage share each of its layers.
+
+    Args:
+        count: How many, in all stages.
+        link_bytes_per_s: Of one chip to its neighbour, each way.
+        link_latency_s: Of one transfer.
+        link_pj_per_byte: Energy of a byte over a link.
+        collective: Ring, or tree.
+        stages: That the layers are cut into, each on as many chips.
+        micro_batches: Parts that pass the stages one behind another; None for the better of one and as many as stages.
+        memory_bytes: Of one chip; None for what its architecture says.
+        between: Links between stages; None for links like those within one.
+    """
+
+    count: int = 1
+    link_bytes_per_s: float = 50e9
+    link_latency_s: float = 1e-6
+    link_pj_per_byte: float = 10.0
+    collective: Collective = Collective.RING
+    stages: int = 1
+    micro_batches: int | None = None
+    memory_bytes: float | None = None
+    between: StageLink | None = None
+
+    def __post_init__(self) -> None:
+        for field, value in (("count", self.count), ("stages", self.stages), ("micro_batches", self.micro_batches)):
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+                raise UserError(f"`{field}` of the chips must be an integer >= 1, got {value!r}")
+        if self.count % self.stages:
+            raise UserError(f"`stages` must divide the {self.count} chips, got {self.stages}")
+        if self.memory_bytes is not None and not self.memory_bytes > 0:
+            raise UserError(f"`memory_bytes` must be > 0, got {self.memory_bytes!r}")
+        _check_link(self.link_bytes_per_s, link_latency_s=self.link_latency_s, link_pj_per_byte=self.link_pj_per_byte)
+
+    @property
+    def tensor(self) -> int:
+        """Chips that share a layer."""
+        return self.count // self.stages
+
+    @property
+    def onward(self) -> StageLink:
+        """The links between stages."""
+        return self.between or StageLink(self.link_bytes_per_s, self.link_latency_s, self.link_pj_per_byte)
+
+    @property
+    def has_default_links(self) -> bool:
+        """Whether nothing was said of any link."""
+        said = (self.link_bytes_per_s, self.link_latency_s, self.link_pj_per_byte, self.collective, self.between)
+        return said == (Chips.link_bytes_per_s, Chips.link_latency_s, Chips.link_pj_per_byte, Chips.collective, None)
+
+    def all_reduce_s(self, size_bytes: float) -> float:
+        """Time to add up a tensor that every chip of a stage holds a part of (rule V6).
+
+        Ring: 2 (n - 1) steps, each with 1/n of the tensor. Tree: it goes up and down, whole, in ceil(log2 n) steps each.
+        """
+        n = self.tensor
+        if n == 1:
+            return 0.0
+        if self.collective is Collective.RING:
+            steps, each = 2 * (n - 1), size_bytes / n
+        else:
+            steps, each = 2 * math.ceil(math.log2(n)), size_bytes
+        return steps * (each / self.link_bytes_per_s + self.link_latency_s)
+
+    def all_reduce_bytes(self, size_bytes: float) -> float:
+        """Bytes over all links of a stage together: 2 (n - 1) times the tensor, ring or tree."""
+        return 2 * (self.tensor - 1) * size_bytes
+
+    def send_s(self, size_bytes: float) -> float:
+        """Time to give a tensor to the next stage (rule V9): each chip sends 1/n of it, and the receivers share their parts in a ring."""
+        way, each = self.onward, size_bytes / self.tensor
+        shared = (self.tensor - 1) * (each / self.link_bytes_per_s + self.link_latency_s)
+        return each / way.link_bytes_per_s + way.link_latency_s + shared
+
+    def send_pj(self, size_bytes: float) -> float:
+        """Energy of that: the tensor once between stages, n - 1 times over links of the receiving one."""
+        shared = (self.tensor - 1) * size_bytes * self.link_pj_per_byte
+        return size_bytes * self.onward.link_pj_per_byte + shared
+
+
+_LINK_KEYS = ("link_bytes_per_s", "link_latency_s", "link_pj_per_byte")
+_KEYS = {"count", *_LINK_KEYS, "collective", "stages", "micro_batches", "memory_bytes", "between"}
+
+
+def chips_from_json(raw: Any) -> Chips:
+    """The value of ``chips`` in a file.
+
+    Raises:
+        UserError: A key is unknown, or a value is wrong.
+    """
+    values = _known(raw, "chips", _KEYS)
+    kind = str(values.pop("collective", "ring"))
+    if kind not in {c.value for c in Collective}:
+        raise unknown_name("collective", kind, [c.value for c in Collective], where="chips")
+    between = values.pop("between", None)
+    if between is not None:
+        between = StageLink(**_numbers(_known(between, "chips.between", _LINK_KEYS), "chips.between"))
+    return Chips(collective=Collective(kind), between=between, **_numbers(values, "chips"))
+
+
+def _known(raw: Any, where: str, keys: Any) -> dict[str, Any]:
+    if not isinstance(raw, Mapping):
+        raise UserError(f"`{where}` must be an object, got {type(raw).__name__}")
+    for key in raw:
+        if key not in keys:
+            raise unknown_name("key", str(key), keys, where=where)
+    return dict(raw)
+
+
+def _numbers(values: dict[str, Any], where: str) -> dict[str, Any]:
+    for key in (*_LINK_KEYS, "memory_bytes"):
+        if values.get(key) is not None:
+            try:
+                values[key] = float(values[key])
+            except (TypeError, ValueError):
+                raise UserError(f"`{key}` must be a number, got {values[key]!r}", where=where) from None
+    return values
