@@ -1,7 +1,7 @@
 """Blocks of a core's stationary operand: which of them an element holds together, and how many words they are."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from codesign.tensorization.intrinsic_core import Core
@@ -73,16 +73,16 @@ def by_blocks(core: Core, schedule: Schedule, counted: Accesses) -> Accesses:
     return changed
 
 
-def tile_of(core: Core, schedule: Schedule, call: Call, name: str) -> tuple[int, ...]:
+def tile_of(schedule: Schedule, sizes: Mapping[str, int], call: Call, name: str) -> tuple[int, ...]:
     """Which local tile of the stationary operand a call's block lies in: where the tile begins in the operand's buffer.
 
     Args:
-        core: Runs the program.
-        schedule: Its loops.
+        schedule: The program's loops.
+        sizes: By dimension, what a local tile covers, see `tile_sizes`.
         call: With the operand in a buffer.
         name: Of the operand's tensor. A dimension that is nowhere an axis by itself has its steps counted by the length of the tile.
     """
-    computation, sizes = schedule.choice.computation, tile_sizes(core, schedule)
+    computation = schedule.choice.computation
     operands = {o.name: o.at for o in (*call.operands, call.output) if o.buffer is not None}
     at = {o.tensor: operands[o.intrinsic_tensor] for o in schedule.choice.match.operands if o.tensor is not None}
     where = dict(_alone((computation.tensor(t).axes, p) for t, p in at.items()))
