@@ -100,6 +100,11 @@ def best_timed_plan(
             continue
         if found.cycles < times.cycles or (found.cycles == times.cycles and kind is LayoutKind.BLOCKED):
             best, times = plan, found
+    places = {q: len(best.halves[q]) for q in PORTS}
+    if places["O"] == 1 and max(places.values()) > 1:  # results may be worth the room that other tiles have twice
+        plan = best.in_layout(best.layout, results_first=True)
+        if len(plan.halves["O"]) > 1 and (found := _times(plan, nest, memory)).cycles < times.cycles:
+            best, times = plan, found
     return best, times
 
 

@@ -45,7 +45,7 @@ class NestPlan(NestLoops):
         layout: LayoutKind = LayoutKind.PLAIN,
     ) -> None:
         super().__init__(computation, architecture, mapping, parameters)
-        self.layout = layout
+        self.layout, self.results_first = layout, False
         self._orders: dict[str, tuple[int, ...]] = {}
         self._cuts: dict[str, dict[str, int]] = {}
         given = {item.tensor: item for item in mapping.layouts}
@@ -53,10 +53,10 @@ class NestPlan(NestLoops):
             if tensor.name in given:  # refused before anything is generated
                 self._given_places(port, given[tensor.name])
 
-    def in_layout(self, layout: LayoutKind) -> Self:
-        """The same mapping with tensors that lie in another way."""
+    def in_layout(self, layout: LayoutKind, *, results_first: bool = False) -> Self:
+        """The same mapping with tensors that lie in another way, or with a second place for results before any other."""
         other = copy(self)
-        other.layout = layout
+        other.layout, other.results_first = layout, results_first
         for name in _of_layout():
             other.__dict__.pop(name, None)
         return other
@@ -417,7 +417,7 @@ class NestPlan(NestLoops):
         places = dict.fromkeys(PORTS, 1)
         moving = [port for port in PORTS if any(self.changes(port, self.sp(port), 0, self.n_loads))]
         for most in range(2, self.p.most_places + 1):
-            for port in sorted(moving, key=lambda q: step[q]):
+            for port in sorted(moving, key=lambda q: (self.results_first and most == 2 and q != "O", step[q])):
                 if (
                     step[port] <= left
                     and places[port] == most - 1

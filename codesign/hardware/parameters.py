@@ -136,6 +136,11 @@ class Parameters:
         return self.overlaps
 
     @property
+    def holds_sums(self) -> bool:
+        """Whether an element keeps a drained sum while its lines leave, so that the array multiplies meanwhile: sums are local and the machine overlaps."""
+        return self.overlaps and "O" in self.local
+
+    @property
     def folds(self) -> bool:
         """Whether a loop may run along rows and columns at once, so that elements between those in use rest: a loop nest's machine that overlaps."""
         return self.overlaps and self.control is Control.NEST
