@@ -12,7 +12,7 @@ import numpy as np
 
 from codesign.arch.architecture import Links
 from codesign.core.errors import UserError
-from codesign.hardware.core_blocks import tile_of, tile_sizes
+from codesign.hardware.core_blocks import LocalTiles
 from codesign.hardware.core_plan import PORTS, CorePlan
 from codesign.hardware.image import (
     PATIENCE_CYCLES,
@@ -73,7 +73,9 @@ class _Encoder:
         self.resident: dict[tuple[int, ...], int] = {}
         self.dirty: dict[int, tuple[Operand, dict[str, int]]] = {}
         self.tile: tuple[int, ...] | None = None
-        self.tile_sizes = tile_sizes(self.core, plan.program.schedule)
+        name = self.core.stationary_tensor(plan.choice)
+        self.tiles = None if name is None else LocalTiles(self.core, plan.program.schedule, name)
+        self.sizes: dict[tuple[tuple[int, ...], ...], dict[str, int]] = {}
         self.fills: dict[tuple[int, ...], tuple[list[Write], int]] = {}
         self.boxes: dict[tuple[str, str, tuple[int, ...]], tuple[Box, list[Write]]] = {}
         self.runs: dict[tuple[int, ...], tuple[list[Write], dict[str, list[Write]]]] = {}
@@ -255,6 +257,12 @@ class _Encoder:
 
     def _valid(self, operands: MappingABC[str, Operand]) -> dict[str, int]:
         """Valid iterations of each index, read off the operands' shapes."""
+        shapes = tuple([o.shape for o in operands.values()])
+        if shapes not in self.sizes:
+            self.sizes[shapes] = self._read_valid(operands)
+        return self.sizes[shapes]
+
+    def _read_valid(self, operands: MappingABC[str, Operand]) -> dict[str, int]:
         found = {}
         for port, o in operands.items():
             for axis, length in zip(self.plan.intrinsic_tensor[port].axes, o.shape, strict=True):
@@ -304,11 +312,10 @@ class _Encoder:
     def _enter_tile(self, call: Call, operands: MappingABC[str, Operand]) -> None:
         """A block outside the present local tile begins another: the old one's sums leave."""
         o = operands[self.stationary]
-        if o.buffer is None:
+        if o.buffer is None or self.tiles is None:
             return
         loaded = self.q.dma_use.get(self._key(o.buffer), -1) if self.stationary != "O" else -1
-        tensor = self.plan.buffers[o.buffer].tensor
-        tile = (loaded, *tile_of(self.plan.program.schedule, self.tile_sizes, call, tensor))
+        tile = (loaded, *self.tiles.of(call))
         if tile != self.tile:
             self._flush()
             self.resident.clear()

@@ -9,9 +9,9 @@ import pytest
 
 from codesign.core.goals import Budget, Objective
 from codesign.cost.cost import Infeasible
-from codesign.hardware.array_cycles import feed_cycles
+from codesign.hardware.array_cycles import IDLE, WENT, array_state, command, feed_cycles
 from codesign.hardware.core_plan import CorePlan, core_parameters
-from codesign.hardware.cycles import nest_cycles, queue_cycles
+from codesign.hardware.cycles import best_timed_plan, nest_cycles, queue_cycles
 from codesign.hardware.execute import core_job, execute, nest_job, random_values
 from codesign.hardware.layout import Layout, LayoutKind, Place, box_of_places
 from codesign.hardware.memory_timing import MemoryTiming
@@ -276,6 +276,30 @@ def test_both_operands_are_fed_at_once_only_where_sums_stay_local() -> None:
     assert feed_cycles(plan.p, windows) == max(windows)
     assert feed_cycles(replace(plan.p, outstanding=1), windows) == sum(windows)
     assert not replace(plan.p, local=frozenset("AO")).feeds_both
+
+
+def test_a_run_goes_on_while_drained_lines_leave_and_the_next_drain_waits_for_them() -> None:
+    plan = annealed(dataflow="output-stationary")
+    state, ring = array_state(plan.p, [1, 1], plan.emissions)
+    command(ring, state, 0, 1, 0, True, True, 8, 1)  # one word, eight lines
+    drained = int(state[WENT])
+    command(ring, state, state[IDLE] - 1, 5, 1, True, False, 8, 1)
+    assert state[WENT] == drained + 5
+    command(ring, state, state[IDLE] - 1, 1, 0, True, True, 8, 1)
+    assert state[WENT] == drained + 8
+
+
+def test_results_have_the_second_place_where_that_takes_fewer_cycles() -> None:
+    computation = Computation.parse("L[i,j] += M[i,k] * N[k,j]", i=16, j=16, k=16, bits=8, partial_bits=32)
+    architecture = SCRATCHPAD.build(DESIGN | {"links": "multicast"})
+    problem, budget = MappingProblem(computation, architecture), Budget(evaluations=3)
+    mapping = create("random").map(problem, Objective.EDP, budget=budget, seed=36).mapping
+    assert mapping is not None
+    p = replace(parameters_of(architecture, computation, 8, 32, "machine"), scratchpad_bytes=640)
+    plan, times = best_timed_plan(computation, architecture, mapping, p)
+    operands_first = plan.in_layout(plan.layout)
+    assert len(plan.halves["O"]) == 2 > len(operands_first.halves["O"])
+    assert times.cycles < nest_cycles(operands_first)
 
 
 def test_a_local_memory_with_room_for_two_tiles_hides_filling() -> None:
