@@ -196,7 +196,7 @@ def core_least(made: CoreImage) -> ArrayLeast:
 
 def _words(plan: NestPlan, port: str) -> tuple[int, int]:
     """Words of a tensor that the array moves in a step, and how often the busiest of them."""
-    times = Counter(plan.offsets(port).values())
+    times = plan.times(port)
     return (sum(times.values()), max(times.values())) if plan.p.links is Links.NONE else (len(times), 1)
 
 

@@ -103,7 +103,11 @@ def _command_apart(
     if not goes:
         state[IDLE] = accepted + 1 + items * reads
         return
-    begins, done, free = accepted, 0, state[PACE]
+    begins, done, free = (
+        accepted,
+        0,
+        state[PACE] if emits else 0,
+    )  # a run beside lines that leave does not wait for them
     if state[ADDS] > 0 and not emits and state[COUNT] > 0:
         begins, done = _beside_drains(ring, state, accepted, items, reads, lines)
         if done == items:
@@ -137,7 +141,6 @@ def _beside_drains(
                     oldest += 1
                 line = f - ring[oldest % _RING] if oldest < state[COUNT] else -1
                 waits = i < state[BESIDE] and line >= 0 and ring[_RING + line] > 0
-                waits = waits or (i >= reads - 1 and f < state[PACE])
                 if waits:
                     f += 1
             f += 1

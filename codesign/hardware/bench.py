@@ -65,10 +65,13 @@ class Channel:
     Args:
         timing: Of the memory.
         aligned_bytes: Beats begin at a multiple of so many bytes, the first one of a burst aside; 1 where they begin at any byte.
+        responds: Whether a burst is over only with a response.
     """
 
-    def __init__(self, timing: MemoryTiming, aligned_bytes: int = 1) -> None:
-        self.timing, self.aligned_bytes = timing, aligned_bytes
+    def __init__(self, timing: MemoryTiming, aligned_bytes: int = 1, responds: bool = False) -> None:
+        self.timing, self.aligned_bytes, self.responds = timing, aligned_bytes, responds
+        self.due: deque[int] = deque()  # by burst whose data have moved, the cycle of its response
+        self.answered = 0
         self.waiting: deque[tuple[int, int, int, tuple[int, ...]]] = deque()  # address, beats, tag, when beats may move
         self.at = self.beats = self.next_cycle = self.served = 0
         self.asked: list[int] = []
@@ -98,7 +101,7 @@ class Channel:
     @property
     def takes(self) -> bool:
         """Whether one more request is taken."""
-        return not self.timing.requests or len(self.waiting) < self.timing.requests
+        return not self.timing.requests or len(self.waiting) + len(self.due) < self.timing.requests
 
     def serves(self, cycle: int) -> bool:
         """Whether a beat is served in that cycle."""
@@ -111,6 +114,8 @@ class Channel:
         if self.beats == 0:
             self.waiting.popleft()
             self.served += 1
+            if self.responds:
+                self.due.append(cycle + self.timing.response_cycles)
             self._turn()
 
 
@@ -125,7 +130,9 @@ class Dram:
         self.beat_bytes = image.parameters.bus_bytes
         self.regions = [(x.base, x.base + x.size_bytes, x.tensor) for x in image.layouts.values()]
         aligned = self.beat_bytes if image.parameters.axi else 1
-        self.read, self.write = Channel(timing, aligned), Channel(timing, aligned)
+        self.axi = image.parameters.axi
+        self.read, self.write = Channel(timing, aligned), Channel(timing, aligned, self.axi)
+        self.kept = dict.fromkeys(("r_valid", "b_valid"), False)  # an answer that is not taken stays
         self.protocol = Protocol(image.parameters)
         self.cycles = 0
         self.written_cycle = np.zeros(len(memory), np.uint32)
@@ -140,23 +147,37 @@ class Dram:
     def inputs(self) -> dict[str, int]:
         """What the machine sees in this cycle."""
         r, w, t = self.read, self.write, self.timing
+        still = t.stalled(self.cycles)
         troubled = t.trouble if not t.of_writes and r.served == t.at_request else Trouble.NONE
-        spoilt = t.trouble if t.of_writes and w.served == t.at_request else Trouble.NONE
-        valid = r.serves(self.cycles) and troubled is not Trouble.SILENCE
-        ready = w.serves(self.cycles) and spoilt is not Trouble.SILENCE
+        spoilt = t.trouble if t.of_writes and (w.answered if self.axi else w.served) == t.at_request else Trouble.NONE
+        silent = spoilt is Trouble.SILENCE and not self.axi
+        valid = r.serves(self.cycles) and troubled is not Trouble.SILENCE and (self.kept["r_valid"] or not still[1])
+        ready = w.serves(self.cycles) and not silent and not still[3]
         data = int.from_bytes(self.memory[r.base : r.base + self.beat_bytes], "little") if valid else 0
         tag = r.waiting[0][2] if valid else 0
         if valid and troubled is Trouble.ORDER:
             tag = tag ^ 1
-        return {
-            "r_valid": int(valid), "r_data": data, "r_tag": tag, "r_error": int(valid and troubled is Trouble.ERROR),
-            "w_ready": int(ready), "w_error": int(ready and spoilt is Trouble.ERROR), "ar_ready": int(r.takes), "aw_ready": int(w.takes),
+        found = {
+            "r_valid": int(valid), "r_data": data, "r_tag": tag, "w_ready": int(ready), "ar_ready": int(r.takes and not still[0]),
+            "aw_ready": int(w.takes and not still[2]),
         }  # fmt: skip
+        if not self.axi:
+            return found | {"r_error": int(valid and _code(troubled) > 0), "w_error": int(ready and _code(spoilt) > 0)}
+        due = bool(w.due) and self.cycles >= w.due[0] and spoilt is not Trouble.SILENCE
+        answers = due and (self.kept["b_valid"] or not still[4])
+        found |= {"b_valid": int(answers), "b_resp": _code(spoilt) if answers else 0}
+        return found | {"r_resp": _code(troubled) if valid else 0}
 
     def cycle(self, seen: Mapping[str, int], given: Mapping[str, int]) -> None:
         """What the machine did in this cycle."""
         r, w, now = self.read, self.write, self.cycles
-        self.protocol.check(seen, given, r.under_way, w.under_way)
+        self.protocol.check(seen, given, r.under_way, w.under_way, len(w.due))
+        self.kept["r_valid"] = bool(given["r_valid"] and not seen["r_ready"])
+        if self.axi:
+            self.kept["b_valid"] = bool(given["b_valid"] and not seen["b_ready"])
+            if given["b_valid"] and seen["b_ready"]:
+                w.due.popleft()
+                w.answered += 1
         if given["r_valid"]:
             self.counts.loaded[self.owner(r.at)] += seen["ev_loaded"]
             if seen["r_ready"]:
@@ -184,6 +205,12 @@ class Dram:
         at, beats = seen[f"{channel}_addr"], seen[f"{channel}_beats"]
         return self.device.ask(self.cycles, at, beats, self.beat_bytes, channel == "aw")
 
+    def drains(self, seen: Mapping[str, int]) -> bool:
+        """Whether a machine that has stopped with a fault has answers to take yet, from a memory that gives them."""
+        if not self.axi or self.timing.trouble is Trouble.SILENCE or not (seen["read_fault"] or seen["write_fault"]):
+            return False
+        return bool(self.read.waiting or self.write.waiting or self.write.due)
+
     def check(self, seen: Mapping[str, int]) -> None:
         """Whether the machine has stopped with a fault, or with requests under way.
 
@@ -195,10 +222,20 @@ class Dram:
                 number = seen[f"{direction}s_done"]
                 at = channel.asked[number : number + 1]
                 raise HardwareError(fault_text(direction, seen[f"{direction}_fault"], number, at))
-        self.protocol.end(self.read.under_way, self.write.under_way)
+        self.protocol.end(self.read.under_way, self.write.under_way, len(self.write.due))
 
 
-FAULTS = {1: "was answered with an error", 2: "was answered out of turn", 3: "was not answered in time"}
+def _code(trouble: Trouble) -> int:
+    """What a response says of it, as RRESP and BRESP of AXI4: 0 okay, 2 an error, 3 nothing lies there."""
+    return {Trouble.ERROR: 2, Trouble.NOWHERE: 3}.get(trouble, 0)
+
+
+FAULTS = {
+    1: "was answered with an error",
+    2: "was answered out of turn",
+    3: "was not answered in time",
+    4: "has an address where nothing lies",
+}
 
 
 def fault_text(direction: str, fault: int, number: int, address: Sequence[int]) -> str:

@@ -1,7 +1,6 @@
 """Blocks of a core's stationary operand: which of them an element holds together, and how many words they are."""
 
 import math
-from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 from codesign.tensorization.intrinsic_core import Core
@@ -73,31 +72,36 @@ def by_blocks(core: Core, schedule: Schedule, counted: Accesses) -> Accesses:
     return changed
 
 
-def tile_of(core: Core, schedule: Schedule, call: Call, name: str) -> tuple[int, ...]:
+class LocalTiles:
     """Which local tile of the stationary operand a call's block lies in: where the tile begins in the operand's buffer.
 
     Args:
         core: Runs the program.
         schedule: Its loops.
-        call: With the operand in a buffer.
         name: Of the operand's tensor. A dimension that is nowhere an axis by itself has its steps counted by the length of the tile.
     """
-    computation, sizes = schedule.choice.computation, tile_sizes(core, schedule)
-    operands = {o.name: o.at for o in (*call.operands, call.output) if o.buffer is not None}
-    at = {o.tensor: operands[o.intrinsic_tensor] for o in schedule.choice.match.operands if o.tensor is not None}
-    where = dict(_alone((computation.tensor(t).axes, p) for t, p in at.items()))
-    begins = []
-    for axis, position in zip(computation.tensor(name).axes, at[name], strict=True):
-        inside = [c * (where[d] % sizes[d]) for d, c in axis.terms if d in where]
-        begin = position - sum(inside)
-        begins.append(begin if len(inside) == len(axis.terms) else begin // axis.extent(sizes))
-    return tuple(begins)
 
+    def __init__(self, core: Core, schedule: Schedule, name: str) -> None:
+        sizes, computation = tile_sizes(core, schedule), schedule.choice.computation
+        alone: dict[str, tuple[str, int, int]] = {}  # by dimension that is an axis: operand, axis, coefficient
+        for o in schedule.choice.match.operands:
+            for k, axis in enumerate(computation.tensor(o.tensor).axes if o.tensor is not None else ()):
+                if len(axis.terms) == 1:
+                    alone[axis.terms[0][0]] = (o.intrinsic_tensor, k, axis.terms[0][1])
+            if o.tensor == name:
+                self.operand = o.intrinsic_tensor
+        self.axes = []
+        for axis in computation.tensor(name).axes:
+            terms = [(*alone[d], c, sizes[d]) for d, c in axis.terms if d in alone]
+            self.axes.append((terms, 1 if len(terms) == len(axis.terms) else axis.extent(sizes)))
 
-def _alone(tensors: Iterator[tuple[Sequence[AffineIndex], Sequence[int]]]) -> Iterator[tuple[str, int]]:
-    """Dimensions that are an axis by themselves, and where a call's blocks begin along them."""
-    for axes, at in tensors:
-        for axis, position in zip(axes, at, strict=True):
-            if len(axis.terms) == 1:
-                (dim, coefficient) = axis.terms[0]
-                yield dim, position // coefficient
+    def of(self, call: Call) -> tuple[int, ...]:
+        """The tile of a call whose operand is in a buffer."""
+        at = {o.name: o.at for o in (*call.operands, call.output)}
+        begins = []
+        for position, (terms, length) in zip(at[self.operand], self.axes, strict=True):
+            begin = position
+            for operand, axis, coefficient, c, size in terms:
+                begin -= c * (at[operand][axis] // coefficient % size)
+            begins.append(begin // length)
+        return tuple(begins)

@@ -66,6 +66,7 @@ class CorePlan:
         self.program, self.core, self.p = program, core, parameters
         self.choice = program.schedule.choice
         self._check()
+        self.instructions = tuple(program.instructions(whole_tiles=True))
         self.operation = core.intrinsic.computation
         names = _intrinsic_ports(core)
         self.port_of = {name: port for port, name in names.items()}
@@ -97,11 +98,10 @@ class CorePlan:
                     f"buffer {b.name!r} has elements of {b.element_bytes} bytes, the core's have {wanted} (rule G4)",
                     where=where,
                 )
-        if self.choice.intrinsic.computation.sizes != self.core.intrinsic.computation.sizes or str(
-            self.choice.intrinsic.computation
-        ) != str(self.core.intrinsic.computation):
+        theirs, ours = self.choice.intrinsic.computation, self.core.intrinsic.computation
+        if theirs is not ours and (theirs.sizes != ours.sizes or str(theirs) != str(ours)):
             raise UserError(
-                f"the program calls {self.choice.intrinsic.computation}, the core performs {self.core.intrinsic.computation}: it is of another core",
+                f"the program calls {theirs}, the core performs {ours}: it is of another core",
                 where=where,
             )
 
@@ -113,7 +113,7 @@ class CorePlan:
         """
         spread = {b.name: [0] * len(b.shape) for b in self.program.buffers}
         wide: set[tuple[str, int]] = set()
-        call = next((i for i in self.program.instructions(whole_tiles=True) if isinstance(i, Call)), None)
+        call = next((i for i in self.instructions if isinstance(i, Call)), None)
         if call is not None and self.p.overlaps:
             unrolled = {index: n for index, n, _ in self.core.unrolled}
             columns = {index for index, _, axis in self.core.unrolled if axis == "x"}
@@ -140,7 +140,7 @@ class CorePlan:
         left = self.p.lines * self.p.line_bytes - sum(step.values())
         if not self.p.overlaps or left < 0:
             return {b.name: (b.address,) for b in buffers}
-        loads = [i.buffer for i in self.program.instructions(whole_tiles=True) if isinstance(i, Transfer)]
+        loads = [i.buffer for i in self.instructions if isinstance(i, Transfer)]
         found, at = {}, 0
         for b in sorted(buffers, key=lambda b: step[b.name]):
             two = loads.count(b.name) > 1 and step[b.name] <= left
@@ -184,7 +184,7 @@ class CorePlan:
             a * s for a, s in zip(operand.at, self.buffer_strides[operand.buffer], strict=True)
         )
 
-    def spread(self, port: str, operand: Operand) -> tuple[list[int], list[int]]:
+    def spread(self, port: str, operand: Operand) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Bytes that each row, and each column, adds."""
         found = {}
         for axis, used in (("y", self.p.rows), ("x", self.p.cols)):
@@ -196,7 +196,7 @@ class CorePlan:
                 for k in range(used):
                     offsets[k] += k // inside % n * step
                 inside *= n
-            found[axis] = offsets
+            found[axis] = tuple(offsets)
         return found["y"], found["x"]
 
     def _inside(self, index: str, axis: str) -> int:

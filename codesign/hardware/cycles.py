@@ -17,10 +17,10 @@ from codesign.core.jit import njit
 from codesign.hardware.array_cycles import APART, IDLE, WENT, array_state, command, feed_cycles, quiet
 from codesign.hardware.bench import HardwareError
 from codesign.hardware.bursts import END, READY, bursts_of, engine_state, engine_timing, move
-from codesign.hardware.layout import Layout, LayoutKind
+from codesign.hardware.layout import LayoutKind
 from codesign.hardware.memory_timing import PLAIN_MEMORY, MemoryTiming
 from codesign.hardware.nest_loops import PORTS
-from codesign.hardware.nest_plan import NestPlan, box_of, layouts_of
+from codesign.hardware.nest_plan import NestPlan, box_of
 from codesign.hardware.parameters import Parameters
 from codesign.hardware.streams import FENCE, STORE, CommandShape, CoreImage
 from codesign.mapping.mapping import Mapping
@@ -54,9 +54,9 @@ class NestTimes:
     steps: int
 
 
-def nest_cycles(plan: NestPlan, layouts: dict[str, Layout], *, memory: MemoryTiming = PLAIN_MEMORY) -> int:
+def nest_cycles(plan: NestPlan, *, memory: MemoryTiming = PLAIN_MEMORY) -> int:
     """Busy cycles of a plan on its machine (K1 to K6)."""
-    return nest_times(plan, layouts, memory=memory).cycles
+    return nest_times(plan, memory=memory).cycles
 
 
 def best_plan(
@@ -85,7 +85,8 @@ def best_timed_plan(
         UserError: A mapping that the family does not run, with the rule.
     """
     best = NestPlan(computation, architecture, mapping, p)
-    times = nest_times(best, layouts_of(best), memory=memory)
+    nest = _nest_of(best)
+    times = _times(best, nest, memory)
     kinds = [] if len(mapping.layouts) == len(PORTS) else [LayoutKind.BLOCKED]
     kinds = [*kinds, LayoutKind.GROUPED] if p.fills_wide else kinds
     kinds = [*kinds, LayoutKind.PARTLY] if p.fills_wide and best.groups_partly else kinds
@@ -94,26 +95,34 @@ def best_timed_plan(
             plan = best.in_layout(kind)
             if kind in (LayoutKind.GROUPED, LayoutKind.PARTLY) and max(plan.groups.values()) == 1:
                 continue  # a blocked one does as well
-            found = nest_times(plan, layouts_of(plan), memory=memory)
+            found = _times(plan, nest, memory)
         except UserError:  # more loops than the machine's nests have, or no room for groups
             continue
         if found.cycles < times.cycles or (found.cycles == times.cycles and kind is LayoutKind.BLOCKED):
             best, times = plan, found
+    places = {q: len(best.halves[q]) for q in PORTS}
+    if places["O"] == 1 and max(places.values()) > 1:  # results may be worth the room that other tiles have twice
+        plan = best.in_layout(best.layout, results_first=True)
+        if len(plan.halves["O"]) > 1 and (found := _times(plan, nest, memory)).cycles < times.cycles:
+            best, times = plan, found
     return best, times
 
 
-def nest_times(plan: NestPlan, layouts: dict[str, Layout], *, memory: MemoryTiming = PLAIN_MEMORY) -> NestTimes:
+def nest_times(plan: NestPlan, *, memory: MemoryTiming = PLAIN_MEMORY) -> NestTimes:
     """The same with what its parts spend.
 
     Args:
         plan: A mapping shared out on a machine.
-        layouts: Of the tensors in DRAM, by port.
         memory: What answers the machine.
     """
+    return _times(plan, _nest_of(plan), memory)
+
+
+def _times(plan: NestPlan, nest: "_Nest", memory: MemoryTiming) -> NestTimes:
     p, n_seq = plan.p, plan.n_seq
     parts, spans, count = [], np.zeros((4, p.most_places, 2), np.int64), 0
-    for t, port in enumerate((*PORTS, "O")):
-        box, size = box_of(plan, port, layouts[port]), layouts[port].element_bytes
+    for t, port in enumerate(PORTS):
+        box, size = box_of(plan, port), plan.tensors[port].bits // 8
         for h, at in enumerate(plan.halves[port]):
             if h and p.halved_banks:  # lines are whole from any byte on
                 spans[t, h] = spans[t, 0]
@@ -121,26 +130,32 @@ def nest_times(plan: NestPlan, layouts: dict[str, Layout], *, memory: MemoryTimi
             parts.append(bursts_of(p, box, at, size, port == "O", memory))
             spans[t, h] = count, count + len(parts[-1])
             count += len(parts[-1])
+    spans[3] = spans[2]  # results leave as they come
     engine = engine_timing(p, memory)
     (reader, read_ring), (writer, write_ring) = engine_state(engine), engine_state(engine)
     inner = [x.factor for x in plan.loops[n_seq:]]
     lines = len(plan.emissions.lines)
-    windows = [len(plan.windows["A"]), len(plan.windows["B"]), lines]
+    windows = [plan.lines("A"), plan.lines("B"), lines]
     words = [math.prod(n for n, _, _ in plan.grouped_words(q)) if q in p.local else 0 for q in PORTS]
     state = array_state(p, windows, plan.emissions)
-    nest = _Nest(
-        np.array([x.factor for x in plan.loops[:n_seq]], np.int64),
-        plan.n_loads,
-        np.array([plan.changes(q, plan.sp(q), 0, n_seq) for q in PORTS], np.bool_).reshape(3, n_seq),
-        np.array([plan.changes(q, plan.loc(q), 0, n_seq) for q in PORTS], np.bool_).reshape(3, n_seq),
-        np.array([any(plan.move("O", i)) for i in range(n_seq)], np.bool_),
-    )
     halves = np.array([len(plan.halves[q]) for q in PORTS], np.int64)
     memories = _Memory(halves, np.concatenate(parts), spans, engine.numbers, reader, read_ring, writer, write_ring)
     local = np.array([q in p.local for q in PORTS], np.bool_)
     counts = (np.array(words, np.int64), np.array(windows, np.int64), math.prod(inner), feed_cycles(p, windows))
     found = _walk(nest, memories, _Array(*counts, local, p.column_cycles, _beside(plan), *state))
     return NestTimes(*(int(v) for v in found))
+
+
+def _nest_of(plan: NestPlan) -> "_Nest":
+    """The sequencer's loops, the same in every layout."""
+    n_seq = plan.n_seq
+    return _Nest(
+        np.array([x.factor for x in plan.loops[:n_seq]], np.int64),
+        plan.n_loads,
+        np.array([plan.changes(q, plan.sp(q), 0, n_seq) for q in PORTS], np.bool_).reshape(3, n_seq),
+        np.array([plan.changes(q, plan.loc(q), 0, n_seq) for q in PORTS], np.bool_).reshape(3, n_seq),
+        np.array([any(plan.move("O", i)) for i in range(n_seq)], np.bool_),
+    )
 
 
 def queue_cycles(core: CoreImage, *, memory: MemoryTiming = PLAIN_MEMORY) -> int:

@@ -110,7 +110,7 @@ def nest_job(
     return Job(
         computation,
         image,
-        nest_cycles(plan, dict(image.layouts), memory=memory),
+        nest_cycles(plan, memory=memory),
         analytic_cycles(computation, counts, p, memory, array_least(plan)),
         analytic_cycles(computation, counts, p, memory),
         accesses_of_cost(cost),

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
+from functools import lru_cache
 
 from codesign.hardware.parameters import PARTIAL_BYTES, WORD_BYTES
 
@@ -146,9 +147,32 @@ def operand_windows(
     return tuple(windows)
 
 
+def lines_served(times: Mapping[int, int], line_bytes: int, begins: Start, shared: bool, size: int = 1) -> int:
+    """How many reads `operand_windows` has.
+
+    Args:
+        times: By distance from the tile's address, how many elements want what lies there.
+        line_bytes, begins, shared, size: As there.
+
+    >>> lines_served({0: 2, 1: 1, 64: 1}, 64, Start.ANY, True), lines_served({0: 2, 1: 1, 64: 1}, 64, Start.ANY, False)
+    (2, 3)
+    """
+    lines, again = 0, 0
+    while wanted := [at for at, n in times.items() if n > again]:
+        for rest in range(size):
+            lines += len(
+                _packed([at for at in wanted if at % size == rest] if size > 1 else wanted, line_bytes, size, begins)
+            )
+        if shared:
+            break
+        again += 1
+    return lines
+
+
+@lru_cache(maxsize=1024)
 def result_emissions(
-    by_row: Sequence[int],
-    by_column: Sequence[int],
+    by_row: tuple[int, ...],
+    by_column: tuple[int, ...],
     line_bytes: int,
     begins: Start,
     shared: bool,

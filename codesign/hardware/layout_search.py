@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
-from codesign.hardware.cycles import best_plan, nest_cycles, nest_times
+from codesign.hardware.cycles import NestTimes, best_timed_plan
 from codesign.hardware.layout import LayoutKind
 from codesign.hardware.line_uses import layout_of, line_uses
 from codesign.hardware.memory_timing import PLAIN_MEMORY, MemoryTiming
 from codesign.hardware.nest_loops import PORTS
-from codesign.hardware.nest_plan import NestPlan, layouts_of
+from codesign.hardware.nest_plan import NestPlan
 from codesign.hardware.parameters import Parameters
 from codesign.mapping.layout import TensorLayout
 from codesign.mapping.mapping import Mapping
@@ -49,18 +49,17 @@ def with_layouts(
     Raises:
         UserError: A mapping that the family does not run, with the rule.
     """
-    plan = best_plan(computation, architecture, mapping, p, memory=memory)
+    plan, times = best_timed_plan(computation, architecture, mapping, p, memory=memory)
     start = tuple(layout_of(plan, port, plan.places[port]) for port in PORTS)
-    best = _Tried(replace(mapping, layouts=start), nest_cycles(plan, layouts_of(plan), memory=memory))
-    for _ in range(ROUNDS if may_save(plan, memory) >= WORTH * best.cycles else 0):
+    best = _Tried(replace(mapping, layouts=start), times.cycles)
+    for _ in range(ROUNDS if may_save(plan, times) >= WORTH * best.cycles else 0):
         before = best
         for number, port in enumerate(PORTS):
             for layout in candidates(computation, architecture, mapping, p, port):
                 layouts = (*best.mapping.layouts[:number], layout, *best.mapping.layouts[number + 1 :])
                 tried = replace(mapping, layouts=layouts)
                 try:
-                    found = best_plan(computation, architecture, tried, p, memory=memory)
-                    cycles = nest_cycles(found, layouts_of(found), memory=memory)
+                    cycles = best_timed_plan(computation, architecture, tried, p, memory=memory)[1].cycles
                 except UserError:  # more loops around its runs than the machine walks
                     continue
                 if cycles < best.cycles:
@@ -70,9 +69,8 @@ def with_layouts(
     return best.mapping
 
 
-def may_save(plan: NestPlan, memory: MemoryTiming) -> int:
+def may_save(plan: NestPlan, times: NestTimes) -> int:
     """Cycles that other layouts can save at most: bank conflicts, and those in which the array is not at a command."""
-    times = nest_times(plan, layouts_of(plan), memory=memory)
     return sum(use.conflicts for use in line_uses(plan)) + times.cycles - times.array_busy
 
 

@@ -28,21 +28,20 @@ def line_uses(plan: NestPlan) -> tuple[LineUse, ...]:
     for port in ("A", "B", "O"):
         times = accesses(plan, port)
         if port == "O":
-            at_once, full = len(plan.emissions.lines), -(-results_at_once(plan) * PARTIAL_BYTES // line)
+            at_once, full = len(plan.emissions.lines), -(-_words_at_once(plan, port) * PARTIAL_BYTES // line)
         else:
-            at_once = len(plan.windows[port])
+            at_once = plan.lines(port)
             times = int(times / plan.groups[port])
-            full = -(-sum(w.words for w in plan.windows[port]) * plan.chip_bytes(port) // line)
+            full = -(-plan.groups[port] * _words_at_once(plan, port) * plan.chip_bytes(port) // line)
         layout = str(layout_of(plan, port, plan.places[port]))
         found.append(LineUse(plan.tensors[port].name, layout, times * at_once, times * full))
     return tuple(found)
 
 
-def results_at_once(plan: NestPlan) -> int:
-    """Words of results that the array gives in one step: sums of columns, or every element's own value."""
-    if plan.p.links is Links.NONE:
-        return len(plan.offsets("O"))
-    return len(set(plan.offsets("O").values()))
+def _words_at_once(plan: NestPlan, port: str) -> int:
+    """Words of a tensor that the array takes or gives in one step: different ones, or every element its own."""
+    times = plan.times(port)
+    return sum(times.values()) if plan.p.links is Links.NONE else len(times)
 
 
 def accesses(plan: NestPlan, port: str) -> int:

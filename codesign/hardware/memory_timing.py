@@ -1,6 +1,6 @@
 """The memory that stands beside a machine: how fast it answers, and what may go wrong with it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import IntEnum
 
 from codesign.core.errors import UserError
@@ -15,12 +15,14 @@ class Trouble(IntEnum):
     ERROR: It answers a request with an error.
     ORDER: It answers a request before an earlier one, with the later one's tag.
     SILENCE: It never answers.
+    NOWHERE: It answers that nothing lies at the address: DECERR of an AXI4 port, elsewhere an error.
     """
 
     NONE = 0
     ERROR = 1
     ORDER = 2
     SILENCE = 3
+    NOWHERE = 4
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,9 @@ class MemoryTiming:
         trouble: What goes wrong.
         at_request: With which request, counted from 0.
         of_writes: Whether it is a request of the channel for writing.
+        response_cycles: From the last beat of a burst written to its response, where the port has responses.
+        stall_percent: Cycles of a hundred, drawn for each channel and cycle, in which it does not begin to answer.
+        stall_seed: Of these draws.
     """
 
     latency_cycles: int = LATENCY_CYCLES
@@ -42,17 +47,49 @@ class MemoryTiming:
     trouble: Trouble = Trouble.NONE
     at_request: int = 0
     of_writes: bool = False
+    response_cycles: int = 1
+    stall_percent: int = 0
+    stall_seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, least in (("latency_cycles", 1), ("beat_cycles", 1), ("requests", 0), ("at_request", 0)):
+        for name, least in (
+            ("latency_cycles", 1),
+            ("beat_cycles", 1),
+            ("requests", 0),
+            ("at_request", 0),
+            ("response_cycles", 1),
+        ):
             if getattr(self, name) < least:
                 raise UserError(f"`{name}` must be >= {least}, got {getattr(self, name)}", where="memory timing")
+        if not 0 <= self.stall_percent < 100:
+            raise UserError(f"`stall_percent` must be in 0..99, got {self.stall_percent}", where="memory timing")
         if self.of_writes and self.trouble is Trouble.ORDER:
             raise UserError("writes carry no tags: they cannot be answered out of order", where="memory timing")
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The fields in their order, as the C++ bench reads them."""
+        return tuple(int(getattr(self, f.name)) for f in fields(self))
+
+    def stalled(self, cycle: int) -> tuple[bool, ...]:
+        """Channels that do not begin to answer in that cycle: AR, R, AW, W, B."""
+        if not self.stall_percent:
+            return (False,) * 5
+        mixed = _mixed(self.stall_seed << 40 ^ cycle)
+        return tuple(((mixed >> 12 * k) & 0xFFF) * 100 < self.stall_percent << 12 for k in range(5))
 
     def under_way(self, outstanding: int) -> int:
         """Bursts under way at most, for an engine that has so many."""
         return min(outstanding, self.requests) if self.requests else outstanding
+
+
+def _mixed(value: int) -> int:
+    """A number of 64 bits that a small one stands for: splitmix64 (Steele, Lea and Flood, OOPSLA 2014)."""
+    most = (1 << 64) - 1
+    value = value * 0x9E3779B97F4A7C15 & most
+    value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9 & most
+    value = (value ^ value >> 27) * 0x94D049BB133111EB & most
+    return value ^ value >> 31
 
 
 PLAIN_MEMORY = MemoryTiming()

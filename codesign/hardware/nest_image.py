@@ -43,7 +43,7 @@ def _write_dma(plan: NestPlan, layouts: MappingABC[str, Layout], w: RegisterWrit
         w.set(f"{engine}_result_log2", layouts["O"].element_bytes.bit_length() - 1)
         w.set(f"{engine}_patience", PATIENCE_CYCLES)
         for port in ports:
-            box = box_of(plan, port, layouts[port])
+            box = box_of(plan, port)
             bounds = [b for b, _, _ in box.loops]
             w.set(f"{engine}_run_bytes_{port}", box.run_bytes)
             w.many(f"{engine}_bound_{port}", [b - 1 for b in bounds], p.box_loops)

@@ -120,6 +120,8 @@ class NestLoops:
         self.names = [level.name for level in architecture.levels]
         self.tensors = ports_of(computation)
         self._tiles: dict[tuple[str, int, bool], tuple[int, ...]] = {}
+        self._changes: dict[tuple[str, int, int, int], tuple[bool, ...]] = {}
+        self._along: dict[str, list[tuple[int, int, int]]] = {}
         self._read_nest()
         self._check()
         if parameters.folds:
@@ -155,6 +157,7 @@ class NestLoops:
         """Spatial loops along the axes with which results leave in the fewest lines (rule G7)."""
         moves = [any(self.moves_of("O", node.dim, step)) for node, step in self.spatial]
         self.spatial, self.fold = shared_out(self.spatial, moves, self.p)
+        self._along.clear()
 
     def _check(self) -> None:
         """Rules G1 to G3."""
@@ -235,7 +238,16 @@ class NestLoops:
 
     def moves_of(self, port: str, dim: str, step: int) -> tuple[int, ...]:
         """What a step on a dimension moves, on each axis of the tensor."""
-        return tuple(sum(c * step for d, c in axis.terms if d == dim) for axis in self.tensors[port].axes)
+        return tuple([c * step for c in self._coefficients[port, dim]])
+
+    @cached_property
+    def _coefficients(self) -> dict[tuple[str, str], tuple[int, ...]]:
+        """By port and dimension, its coefficient on each axis of the tensor."""
+        return {
+            (port, dim): tuple(sum(c for d, c in axis.terms if d == dim) for axis in tensor.axes)
+            for port, tensor in self.tensors.items()
+            for dim in self.computation.dims
+        }
 
     def tile(self, port: str, outside: int, local: bool = False) -> tuple[int, ...]:
         """Extent of the tensor's tile inside so many temporal loops (C1); a local tile stands inside the spatial loops."""
@@ -265,6 +277,11 @@ class NestLoops:
 
     def along(self, axis: str) -> list[tuple[int, int, int]]:
         """The spatial loops of an axis, the outermost first: number, iterations, and what one of these steps in iterations of the loop."""
+        if axis not in self._along:
+            self._along[axis] = self._loops_along(axis)
+        return self._along[axis]
+
+    def _loops_along(self, axis: str) -> list[tuple[int, int, int]]:
         found = []
         for k, (node, _) in enumerate(self.spatial):
             if self.fold is not None and self.fold.loop == k:
@@ -290,8 +307,14 @@ class NestLoops:
         most = self.spatial[number][0].factor
         return frozenset((y, x) for y, r in enumerate(parts[0]) for x, c in enumerate(parts[1]) if r + c >= most)
 
-    def changes(self, port: str, outside: int, first: int, last: int) -> list[bool]:
+    def changes(self, port: str, outside: int, first: int, last: int) -> tuple[bool, ...]:
         """By temporal loop of [first, last): whether the tile inside `outside` loops moves when that loop advances."""
+        asked = (port, outside, first, last)
+        if asked not in self._changes:
+            self._changes[asked] = tuple(self._changed(*asked))
+        return self._changes[asked]
+
+    def _changed(self, port: str, outside: int, first: int, last: int) -> list[bool]:
         moves, found = self._loop_moves[port], [False] * (last - first)
         inside = [0] * len(self.tensors[port].axes)  # what the loops further in come back from
         for i in range(outside - 1, first - 1, -1):

@@ -3,10 +3,11 @@
 G2 and G5 of docs/explanation/hardware.md: where tiles lie, in DRAM, in the scratchpad and in the local memories. Loops are `nest_loops.py`'s.
 """
 
+from collections import Counter
 from collections.abc import Mapping as MappingABC
 from copy import copy
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Self
 
 from codesign.arch.architecture import Architecture, Links
@@ -15,16 +16,13 @@ from codesign.hardware.image import (
     place,
     strides_of,
 )
-from codesign.hardware.lanes import Element, Emissions, Start, Window, operand_windows, result_emissions
+from codesign.hardware.lanes import Element, Emissions, Start, Window, lines_served, operand_windows, result_emissions
 from codesign.hardware.layout import Box, Layout, LayoutKind, Place, box_of_places, distance, strides_by_place
 from codesign.hardware.nest_loops import PORTS, NestLoops
 from codesign.hardware.parameters import PARTIAL_BYTES, WORD_BYTES, Parameters
 from codesign.mapping.layout import Digit, TensorLayout
 from codesign.mapping.mapping import Mapping
 from codesign.workloads.computation import Computation
-
-_OF_LOOPS = frozenset({"n_loads", "n_seq", "_loop_moves"})
-"""What a plan keeps in another layout."""
 
 
 class NestPlan(NestLoops):
@@ -47,17 +45,19 @@ class NestPlan(NestLoops):
         layout: LayoutKind = LayoutKind.PLAIN,
     ) -> None:
         super().__init__(computation, architecture, mapping, parameters)
-        self.layout = layout
+        self.layout, self.results_first = layout, False
+        self._orders: dict[str, tuple[int, ...]] = {}
+        self._cuts: dict[str, dict[str, int]] = {}
         given = {item.tensor: item for item in mapping.layouts}
         for port, tensor in self.tensors.items():
             if tensor.name in given:  # refused before anything is generated
                 self._given_places(port, given[tensor.name])
 
-    def in_layout(self, layout: LayoutKind) -> Self:
-        """The same mapping with tensors that lie in another way."""
+    def in_layout(self, layout: LayoutKind, *, results_first: bool = False) -> Self:
+        """The same mapping with tensors that lie in another way, or with a second place for results before any other."""
         other = copy(self)
-        other.layout = layout
-        for name in [n for n, x in vars(NestPlan).items() if isinstance(x, cached_property) and n not in _OF_LOOPS]:
+        other.layout, other.results_first = layout, results_first
+        for name in _of_layout():
             other.__dict__.pop(name, None)
         return other
 
@@ -66,6 +66,11 @@ class NestPlan(NestLoops):
 
         Of results, axes spread over columns lie further in than those spread over rows: columns share lines, rows do not.
         """
+        if port not in self._orders:
+            self._orders[port] = self._order(port)
+        return self._orders[port]
+
+    def _order(self, port: str) -> tuple[int, ...]:
         spread = [0] * len(self.tensors[port].axes)
         wide, side = [False] * len(spread), port == "O" and self.p.overlaps
         for node, step in self.spatial:
@@ -119,6 +124,11 @@ class NestPlan(NestLoops):
 
     def _cut(self, port: str) -> dict[str, int]:
         """Dimensions that alone make up an axis of the tensor, in steps of one: its number by dimension."""
+        if port not in self._cuts:
+            self._cuts[port] = self._cut_axes(port)
+        return self._cuts[port]
+
+    def _cut_axes(self, port: str) -> dict[str, int]:
         axes = self.tensors[port].axes
         terms = [[(d, c) for d, c in axis.terms if self.computation.sizes[d] > 1] for axis in axes]
         used = [d for found in terms for d, _ in found]
@@ -218,6 +228,15 @@ class NestPlan(NestLoops):
 
     def local_words(self, port: str) -> list[tuple[int, int, int]]:
         """The words of a local tile as loops, innermost first: (bound, bytes in the scratchpad, bytes in the local memory)."""
+        if port not in self._words:
+            self._words[port] = self._local_words(port)
+        return self._words[port]
+
+    @cached_property
+    def _words(self) -> dict[str, list[tuple[int, int, int]]]:
+        return {}
+
+    def _local_words(self, port: str) -> list[tuple[int, int, int]]:
         shape, local = self.tile(port, self.loc(port), local=True), self.local_strides(port)
         found = []
         for x, stride in zip(self.places[port], self.chip_strides[port], strict=True):
@@ -248,6 +267,15 @@ class NestPlan(NestLoops):
 
     def _local_size(self, port: str, padded: bool) -> int:
         """Bytes that a tile takes in a local memory; those of a padded one are whole groups."""
+        if (port, padded) not in self._sizes:
+            self._sizes[port, padded] = self._size_of(port, padded)
+        return self._sizes[port, padded]
+
+    @cached_property
+    def _sizes(self) -> dict[tuple[str, bool], int]:
+        return {}
+
+    def _size_of(self, port: str, padded: bool) -> int:
         shape, strides = self.tile(port, self.loc(port), local=True), self._local_strides(port, padded)
         outermost = max(range(len(shape)), key=lambda a: (strides[a], shape[a]))
         size = shape[outermost] * strides[outermost]
@@ -299,12 +327,19 @@ class NestPlan(NestLoops):
         if port not in self._padded_locally:
             places.append(words[0][0])
         sizes = [n for n in (1, 2, 4) if n < words[0][0] + 2 and all(d % n == 0 for d in places)]
-        return min(sizes, key=lambda n: (-(-words[0][0] // n) * len(self._windows(port, Fraction(1), n)), n))
+        return min(sizes, key=lambda n: (-(-words[0][0] // n) * self._lines(port, n), n)) if sizes[1:] else 1
 
-    def _windows(self, port: str, words: Fraction, size: int) -> tuple[Window, ...]:
-        """The lines that serve the elements with so many bytes at once."""
-        shared = self.p.links is not Links.NONE
-        return operand_windows(self.offsets(port), self.p.line_bytes, self._begins(port), shared, words, size)
+    def _lines(self, port: str, size: int) -> int:
+        """How many lines serve the elements with so many bytes at once."""
+        if (port, size) not in self._lines_served:
+            shared = self.p.links is not Links.NONE
+            found = lines_served(self.times(port), self.p.line_bytes, self._begins(port), shared, size)
+            self._lines_served[port, size] = found
+        return self._lines_served[port, size]
+
+    @cached_property
+    def _lines_served(self) -> dict[tuple[str, int], int]:
+        return {}
 
     def grouped_words(self, port: str) -> list[tuple[int, int, int]]:
         """`local_words`, in groups of those that enter at once."""
@@ -318,8 +353,17 @@ class NestPlan(NestLoops):
         """Bytes in a local memory that one iteration of a temporal loop moves."""
         return sum(m * s for m, s in zip(self.move(port, loop), self.local_strides(port), strict=True))
 
-    def spread(self, port: str) -> tuple[list[int], list[int]]:
+    def spread(self, port: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Bytes from the tile's address that each row, and each column, adds."""
+        if port not in self._spreads:
+            self._spreads[port] = self._spread(port)
+        return self._spreads[port]
+
+    @cached_property
+    def _spreads(self) -> dict[str, tuple[tuple[int, ...], tuple[int, ...]]]:
+        return {}
+
+    def _spread(self, port: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
         places, strides = self.places[port], self.chip_strides[port]
         found = {}
         for axis, used in (("y", self.used_rows), ("x", self.used_cols)):
@@ -331,7 +375,7 @@ class NestPlan(NestLoops):
                 for k in range(used):
                     offsets[k] += k // inside % count * step_bytes
                 inside *= count
-            found[axis] = offsets
+            found[axis] = tuple(offsets)
         return found["y"], found["x"]
 
     def offsets(self, port: str) -> dict[Element, int]:
@@ -339,6 +383,27 @@ class NestPlan(NestLoops):
         rows, cols = self.spread(port)
         places = ((y, x, r + c) for y, r in enumerate(rows) for x, c in enumerate(cols))
         return {(y, x): at for y, x, at in places if (y, x) not in self.resting}
+
+    def times(self, port: str) -> dict[int, int]:
+        """By distance from the tile's address, the elements at work that want what lies there."""
+        if port not in self._times:
+            self._times[port] = self._times_of(port)
+        return self._times[port]
+
+    @cached_property
+    def _times(self) -> dict[str, dict[int, int]]:
+        return {}
+
+    def _times_of(self, port: str) -> dict[int, int]:
+        if self.resting:
+            return Counter(self.offsets(port).values())
+        rows, cols = self.spread(port)
+        found: dict[int, int] = {}
+        for r in set(rows):
+            many = rows.count(r)
+            for c in cols:
+                found[r + c] = found.get(r + c, 0) + many
+        return found
 
     @cached_property
     def halves(self) -> dict[str, tuple[int, ...]]:
@@ -352,7 +417,7 @@ class NestPlan(NestLoops):
         places = dict.fromkeys(PORTS, 1)
         moving = [port for port in PORTS if any(self.changes(port, self.sp(port), 0, self.n_loads))]
         for most in range(2, self.p.most_places + 1):
-            for port in sorted(moving, key=lambda q: step[q]):
+            for port in sorted(moving, key=lambda q: (self.results_first and most == 2 and q != "O", step[q])):
                 if (
                     step[port] <= left
                     and places[port] == most - 1
@@ -421,7 +486,15 @@ class NestPlan(NestLoops):
     @cached_property
     def windows(self) -> dict[str, tuple[Window, ...]]:
         """By operand port, the lines that serve the elements."""
-        return {q: self._windows(q, self.groups[q], self.group_bytes[q]) for q in ("A", "B")}
+        shared, line = self.p.links is not Links.NONE, self.p.line_bytes
+        return {
+            q: operand_windows(self.offsets(q), line, self._begins(q), shared, self.groups[q], self.group_bytes[q])
+            for q in ("A", "B")
+        }
+
+    def lines(self, port: str) -> int:
+        """How many lines serve the elements: as many as the operand has windows."""
+        return self._lines(port, self.group_bytes[port])
 
     @cached_property
     def emissions(self) -> Emissions:
@@ -429,6 +502,12 @@ class NestPlan(NestLoops):
         rows, cols = self.spread("O")
         shared = self.p.links is not Links.NONE
         return result_emissions(rows, cols, self.p.line_bytes, self._begins("O"), shared, self.resting)
+
+
+@cache
+def _of_layout() -> tuple[str, ...]:
+    """What a plan finds anew in another layout; what its loops alone say stays."""
+    return tuple(name for name, x in vars(NestPlan).items() if isinstance(x, cached_property))
 
 
 def bytes_at_once(words: int) -> int:
@@ -464,11 +543,11 @@ def _layouts(plan: NestPlan) -> dict[str, Layout]:
     return dict(zip(plan.tensors, placed, strict=True))
 
 
-def box_of(plan: NestPlan, port: str, layout: Layout) -> Box:
+def box_of(plan: NestPlan, port: str) -> Box:
     """The transfers of a tensor's tile."""
-    box = box_of_places(plan.places[port], layout.element_bytes, plan.chip_bytes(port), plan.padded[port])
+    box = box_of_places(plan.places[port], plan.tensors[port].bits // 8, plan.chip_bytes(port), plan.padded[port])
     if len(box.loops) > plan.p.box_loops:
         raise UserError(
-            f"a tile of {layout.tensor!r} has {len(box.loops)} axes around its runs, the DMA engine walks {plan.p.box_loops} (rule G3)"
+            f"a tile of {plan.tensors[port].name!r} has {len(box.loops)} axes around its runs, the DMA engine walks {plan.p.box_loops} (rule G3)"
         )
     return box

@@ -6,6 +6,7 @@ What a program or a mapping may change (bounds, strides, tiles, which processing
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 
 from codesign.arch.architecture import Links
 from codesign.core.errors import UserError
@@ -99,40 +100,45 @@ class Parameters:
         if not self.local <= frozenset("ABO"):
             raise UserError(f"local tensors must be among A, B, O, got {sorted(self.local)}", where=where)
 
-    @property
+    @cached_property
     def line_bytes(self) -> int:
         """Bytes that all banks give in a cycle."""
         return self.banks * WORD_BYTES
 
-    @property
+    @cached_property
     def lines(self) -> int:
         """Rows of a bank; what does not fill a row of every bank is left out."""
         return self.scratchpad_bytes // self.line_bytes
 
-    @property
+    @cached_property
     def overlaps(self) -> bool:
         """Whether the machine does several things at once: bursts, and feeding while old sums are read."""
         return self.outstanding > 1
 
-    @property
+    @cached_property
     def feeds_both(self) -> bool:
         """Whether both operands are fed in one cycle: sums stay local, so the port of old sums is free for operand B."""
         return self.overlaps and self.local == frozenset("O")
 
-    @property
+    @cached_property
     def fills_beside(self) -> bool:
         """Whether local memories fill while the array multiplies: a loop nest's machine whose array reads nothing else meanwhile."""
         return self.overlaps and self.control is Control.NEST and self.local == frozenset("ABO")
 
-    @property
+    @cached_property
     def fills_wide(self) -> bool:
         """Whether a local memory takes up to four operand words of a line at once: a loop nest's machine that overlaps."""
         return self.overlaps and self.control is Control.NEST and bool(self.local & {"A", "B"})
 
-    @property
+    @cached_property
     def halved_banks(self) -> bool:
         """Whether each bank has even and odd rows in memories of their own, so that a line from any byte on has all its bytes."""
         return self.overlaps
+
+    @property
+    def holds_sums(self) -> bool:
+        """Whether an element keeps a drained sum while its lines leave, so that the array multiplies meanwhile: sums are local and the machine overlaps."""
+        return self.overlaps and "O" in self.local
 
     @property
     def folds(self) -> bool:
@@ -154,12 +160,12 @@ class Parameters:
         """Processing elements."""
         return self.rows * self.cols
 
-    @property
+    @cached_property
     def row_bits(self) -> int:
         """Bits of a line number, with one to spare for sums that wrap."""
         return (self.lines - 1).bit_length() + 1
 
-    @property
+    @cached_property
     def offset_bits(self) -> int:
         """Bits of a byte within a line."""
         return (self.line_bytes - 1).bit_length()

@@ -12,7 +12,7 @@ import numpy as np
 
 from codesign.arch.architecture import Links
 from codesign.core.errors import UserError
-from codesign.hardware.core_blocks import tile_of
+from codesign.hardware.core_blocks import LocalTiles
 from codesign.hardware.core_plan import PORTS, CorePlan
 from codesign.hardware.image import (
     PATIENCE_CYCLES,
@@ -23,7 +23,7 @@ from codesign.hardware.image import (
     strides_of,
 )
 from codesign.hardware.lanes import Element, Emissions, Start, Window, operand_windows, result_emissions
-from codesign.hardware.layout import Box
+from codesign.hardware.layout import Box, Layout
 from codesign.hardware.parameters import PARTIAL_BYTES, WORD_BYTES
 from codesign.hardware.streams import (
     DRAIN,
@@ -52,6 +52,9 @@ from codesign.hardware.streams import (
 )
 from codesign.tensorization.program import Call, Operand, Transfer, Zero
 
+Write = tuple[str, int]
+"""A register and what it is set to."""
+
 
 def core_image(plan: CorePlan, registers: MappingABC[str, tuple[int, int]]) -> "CoreImage":
     """The streams of a program on a machine with these registers."""
@@ -70,6 +73,12 @@ class _Encoder:
         self.resident: dict[tuple[int, ...], int] = {}
         self.dirty: dict[int, tuple[Operand, dict[str, int]]] = {}
         self.tile: tuple[int, ...] | None = None
+        name = self.core.stationary_tensor(plan.choice)
+        self.tiles = None if name is None else LocalTiles(self.core, plan.program.schedule, name)
+        self.sizes: dict[tuple[tuple[int, ...], ...], dict[str, int]] = {}
+        self.fills: dict[tuple[int, ...], tuple[list[Write], int]] = {}
+        self.boxes: dict[tuple[str, str, tuple[int, ...]], tuple[Box, list[Write]]] = {}
+        self.runs: dict[tuple[int, ...], tuple[list[Write], dict[str, list[Write]]]] = {}
         self.touched: dict[str, np.ndarray] = {}
         self.windows: dict[str, tuple[Window, ...]] = {}
         self.emissions: Emissions | None = None
@@ -85,13 +94,12 @@ class _Encoder:
     def run(self) -> CoreImage:
         names = {b.name: b.tensor for b in self.plan.program.buffers}
         output = self.plan.choice.computation.output.name
-        program = list(self.plan.program.instructions(whole_tiles=True))
         self.words_aligned = dict.fromkeys(PORTS, True)
-        for call in (i for i in program if isinstance(i, Call)):
+        for call in (i for i in self.plan.instructions if isinstance(i, Call)):
             for o in (*call.operands, call.output):
                 if o.buffer is not None and self.plan.address(o) % WORD_BYTES:
                     self.words_aligned[self.plan.port_of[o.name]] = False
-        for instruction in program:
+        for instruction in self.plan.instructions:
             if isinstance(instruction, Call):
                 self._call(instruction)
             elif isinstance(instruction, Transfer):
@@ -145,32 +153,21 @@ class _Encoder:
         plan, p = self.plan, self.p
         layout = next(x for x in plan.layouts.values() if x.tensor == tensor)
         buffer, strides = plan.buffers[t.buffer], plan.buffer_strides[t.buffer]
-        run, rest = layout.element_bytes, list(plan.order[t.buffer])
         in_dram = strides_of(layout.shape, plan.order[t.buffer], layout.element_bytes)
-        while rest:
-            axis = rest.pop()
-            run *= t.shape[axis]
-            if t.shape[axis] != layout.shape[axis] or t.shape[axis] != buffer.shape[axis]:
-                break
-        loops = tuple((t.shape[a], in_dram[a], strides[a]) for a in reversed(rest) if t.shape[a] > 1)
-        if len(loops) > p.box_loops:
-            raise UserError(
-                f"a transfer of {tensor!r} has {len(loops)} axes around its runs, the DMA engine walks {p.box_loops} (rule G3)"
-            )
         dram = layout.base + sum(a * s for a, s in zip(t.dram, in_dram, strict=True))
         start = plan.halves[t.buffer][int(key.rsplit("/", 1)[1])]
         at = start + sum(a * s for a, s in zip(t.at, strides, strict=True))
         stores = t.op == "store"
         engine = "write" if stores else "read"
-        bounds = [b for b, _, _ in loops]
-        wanted = [(f"{engine}_run_bytes_box", run), ("transfer_dram", dram), ("transfer_line", line_address(p, at))]
-        wanted += _levels(f"{engine}_bound_box", [b - 1 for b in bounds], p.box_loops)
-        wanted += _levels(
-            f"{engine}_dram_box", [d & 0xFFFFFFFF for d in deltas(bounds, [d for _, d, _ in loops])], p.box_loops
-        )
-        wanted += _levels(
-            f"{engine}_line_box", [line_address(p, d) for d in deltas(bounds, [c for _, _, c in loops])], p.box_loops
-        )
+        if (engine, t.buffer, t.shape) not in self.boxes:
+            self.boxes[engine, t.buffer, t.shape] = self._box_writes(t, layout, in_dram, engine)
+        box, around = self.boxes[engine, t.buffer, t.shape]
+        wanted = [
+            (f"{engine}_run_bytes_box", box.run_bytes),
+            ("transfer_dram", dram),
+            ("transfer_line", line_address(p, at)),
+            *around,
+        ]
         if is_output:
             wanted.append((f"{engine}_result_log2", layout.element_bytes.bit_length() - 1))
             if not stores:
@@ -179,7 +176,31 @@ class _Encoder:
         kind = STORE if stores else (LOAD_RESULT if is_output else LOAD)
         self.q.dma.append(Launch(writes, kind | self._fence(key, kind), after))
         self.q.dma_use[key] = len(self.q.dma) - 1
-        self.q.transfers.append((Box(run, loops), at, layout.element_bytes, is_output, stores))
+        self.q.transfers.append((box, at, layout.element_bytes, is_output, stores))
+
+    def _box_writes(
+        self, t: Transfer, layout: Layout, in_dram: tuple[int, ...], engine: str
+    ) -> tuple[Box, list[Write]]:
+        """A transfer's runs with the loops around them, and what all transfers of its shape write of these."""
+        plan, p = self.plan, self.p
+        buffer, strides = plan.buffers[t.buffer], plan.buffer_strides[t.buffer]
+        run, rest = layout.element_bytes, list(plan.order[t.buffer])
+        while rest:
+            axis = rest.pop()
+            run *= t.shape[axis]
+            if t.shape[axis] != layout.shape[axis] or t.shape[axis] != buffer.shape[axis]:
+                break
+        loops = tuple((t.shape[a], in_dram[a], strides[a]) for a in reversed(rest) if t.shape[a] > 1)
+        if len(loops) > p.box_loops:
+            raise UserError(
+                f"a transfer of {layout.tensor!r} has {len(loops)} axes around its runs, the DMA engine walks {p.box_loops} (rule G3)"
+            )
+        bounds = [b for b, _, _ in loops]
+        in_dram_by, on_chip_by = (deltas(bounds, [loop[k] for loop in loops]) for k in (1, 2))
+        writes = _levels(f"{engine}_bound_box", [b - 1 for b in bounds], p.box_loops)
+        writes += _levels(f"{engine}_dram_box", [d & 0xFFFFFFFF for d in in_dram_by], p.box_loops)
+        writes += _levels(f"{engine}_line_box", [line_address(p, d) for d in on_chip_by], p.box_loops)
+        return Box(run, loops), writes
 
     def _fence(self, key: str, kind: int) -> int:
         """FENCE where the other engine must be at rest first: sums come back after stores; a buffer is stored that nothing has used since its load."""
@@ -196,34 +217,52 @@ class _Encoder:
         operands = {plan.port_of[o.name]: o for o in (*call.operands, call.output)}
         valid = self._valid(operands)
         self._settle(operands)
-        bounds = {i: valid[i] for i in plan.follow}
         self._enter_tile(call, operands)
         slot = self._slot(operands, valid)
         first = self._first(operands["O"])
         used = [o.buffer for o in operands.values() if o.buffer is not None]
-        wanted = self._limits(valid)
-        order = list(reversed(plan.follow))  # level 0 is the innermost
-        sizes = [bounds[i] for i in order]
-        wanted += _levels("run_bound", [n - 1 for n in sizes], self.p.run_loops)
-        moves_result = plan.intrinsic_tensor["O"].dims
-        wanted.append(("run_sum_loops", sum(1 << k for k, i in enumerate(order) if i not in moves_result)))
+        size = tuple(valid.values())
+        if size not in self.runs:
+            self.runs[size] = self._run_writes(operands, valid)
+        shared, by_port = self.runs[size]
+        wanted = [*shared]
         for port, o in operands.items():
+            wanted += by_port[port]
             if port == self.stationary:
-                local = _local_strides(plan, self.stationary, self.core.follow)
-                wanted += _levels(
-                    f"run_local_{port}", deltas(sizes, [local.get(i, 0) for i in order]), self.p.run_loops
-                )
                 wanted.append((f"local_{port}", slot))
             elif o.buffer is not None:
-                steps = [plan.distance(port, o, i) for i in order]
-                wanted += _levels(
-                    f"run_line_{port}", [line_address(self.p, d) for d in deltas(sizes, steps)], self.p.run_loops
-                )
                 wanted.append((f"at_{port}", line_address(self.p, self._address(o))))
-        self._launch(wanted, RUN | (FIRST if first else 0), used, CommandShape(RUN, math.prod(sizes)))
+        steps = math.prod(valid[i] for i in plan.follow)
+        self._launch(wanted, RUN | (FIRST if first else 0), used, CommandShape(RUN, steps))
+
+    def _run_writes(
+        self, operands: MappingABC[str, Operand], valid: dict[str, int]
+    ) -> tuple[list[Write], dict[str, list[Write]]]:
+        """What all runs of one size write, beside where their blocks lie: for the whole array, and by port."""
+        plan, levels = self.plan, self.p.run_loops
+        order = list(reversed(plan.follow))  # level 0 is the innermost
+        sizes = [valid[i] for i in order]
+        moves_result = plan.intrinsic_tensor["O"].dims
+        shared = [*self._limits(valid), *_levels("run_bound", [n - 1 for n in sizes], levels)]
+        shared.append(("run_sum_loops", sum(1 << k for k, i in enumerate(order) if i not in moves_result)))
+        by_port: dict[str, list[Write]] = {port: [] for port in operands}
+        for port, o in operands.items():
+            if port == self.stationary:
+                local = _local_strides(plan, port, self.core.follow)
+                by_port[port] = _levels(f"run_local_{port}", deltas(sizes, [local.get(i, 0) for i in order]), levels)
+            elif o.buffer is not None:
+                moved = deltas(sizes, [plan.distance(port, o, i) for i in order])
+                by_port[port] = _levels(f"run_line_{port}", [line_address(self.p, d) for d in moved], levels)
+        return shared, by_port
 
     def _valid(self, operands: MappingABC[str, Operand]) -> dict[str, int]:
         """Valid iterations of each index, read off the operands' shapes."""
+        shapes = tuple([o.shape for o in operands.values()])
+        if shapes not in self.sizes:
+            self.sizes[shapes] = self._read_valid(operands)
+        return self.sizes[shapes]
+
+    def _read_valid(self, operands: MappingABC[str, Operand]) -> dict[str, int]:
         found = {}
         for port, o in operands.items():
             for axis, length in zip(self.plan.intrinsic_tensor[port].axes, o.shape, strict=True):
@@ -273,11 +312,10 @@ class _Encoder:
     def _enter_tile(self, call: Call, operands: MappingABC[str, Operand]) -> None:
         """A block outside the present local tile begins another: the old one's sums leave."""
         o = operands[self.stationary]
-        if o.buffer is None:
+        if o.buffer is None or self.tiles is None:
             return
         loaded = self.q.dma_use.get(self._key(o.buffer), -1) if self.stationary != "O" else -1
-        tensor = self.plan.buffers[o.buffer].tensor
-        tile = (loaded, *tile_of(self.core, self.plan.program.schedule, call, tensor))
+        tile = (loaded, *self.tiles.of(call))
         if tile != self.tile:
             self._flush()
             self.resident.clear()
@@ -307,20 +345,25 @@ class _Encoder:
         return slot
 
     def _local_command(self, kind: int, o: Operand, slot: int, valid: MappingABC[str, int]) -> None:
-        plan, port = self.plan, self.stationary
+        port, size = self.stationary, tuple(valid.values())
+        if size not in self.fills:
+            self.fills[size] = self._fill_writes(o, valid)
+        shared, words = self.fills[size]
+        wanted = [*shared, (f"at_{port}", line_address(self.p, self._address(o))), (f"local_{port}", slot)]
+        assert o.buffer is not None
+        self._launch(wanted, kind, [o.buffer], CommandShape(kind, words))
+
+    def _fill_writes(self, o: Operand, valid: MappingABC[str, int]) -> tuple[list[Write], int]:
+        """What all fills or drains of one size write, beside where their block lies, and their words."""
+        plan, port, levels = self.plan, self.stationary, self.p.run_loops
         order = [i for i in reversed(plan.follow) if i in plan.intrinsic_tensor[port].dims]
         sizes = [valid[i] for i in order]
         local = _local_strides(plan, port, self.core.follow)
-        wanted = self._limits(valid)
-        wanted += _levels(f"fill_{port}_bound", [n - 1 for n in sizes], self.p.run_loops)
-        steps = [plan.distance(port, o, i) for i in order]
-        wanted += _levels(
-            f"fill_line_{port}", [line_address(self.p, d) for d in deltas(sizes, steps)], self.p.run_loops
-        )
-        wanted += _levels(f"fill_local_{port}", deltas(sizes, [local[i] for i in order]), self.p.run_loops)
-        wanted += [(f"at_{port}", line_address(self.p, self._address(o))), (f"local_{port}", slot)]
-        assert o.buffer is not None
-        self._launch(wanted, kind, [o.buffer], CommandShape(kind, math.prod(sizes)))
+        moved = deltas(sizes, [plan.distance(port, o, i) for i in order])
+        writes = self._limits(valid) + _levels(f"fill_{port}_bound", [n - 1 for n in sizes], levels)
+        writes += _levels(f"fill_line_{port}", [line_address(self.p, d) for d in moved], levels)
+        writes += _levels(f"fill_local_{port}", deltas(sizes, [local[i] for i in order]), levels)
+        return writes, math.prod(sizes)
 
     def _flush(self) -> None:
         """Local sums go to the scratchpad."""

@@ -76,7 +76,8 @@ def simulate_in_python(
         for name, words in streams.items():
             ctx.set(inputs[f"{name}_valid"], 1)
             ctx.set(inputs[f"{name}_word"], words[0])
-        while ctx.get(outputs["busy"]):
+        status = ("read_fault", "write_fault", "reads_done", "writes_done")
+        while ctx.get(outputs["busy"]) or dram.drains({name: ctx.get(outputs[name]) for name in status}):
             given = dram.inputs()
             for name, value in given.items():
                 if last.get(name) != value:
@@ -96,9 +97,7 @@ def simulate_in_python(
             cycles += 1
             if cycles > limit:
                 raise HardwareError(f"the machine is still busy after {limit} cycles")
-        dram.check(
-            {name: ctx.get(outputs[name]) for name in ("read_fault", "write_fault", "reads_done", "writes_done")}
-        )
+        dram.check({name: ctx.get(outputs[name]) for name in status})
         result["cycles"] = cycles
 
     with warnings.catch_warnings():

@@ -259,21 +259,9 @@ class VerilatedMachine:
 def input_bytes(image: Image, memory: bytes, timing: MemoryTiming, limit: int) -> bytes:
     """The test bench's input file."""
     regions = [(x.base, x.base + x.size_bytes) for x in image.layouts.values()]
-    head = (
-        timing.latency_cycles,
-        timing.beat_cycles,
-        timing.requests,
-        int(timing.trouble),
-        timing.at_request,
-        int(timing.of_writes),
-        limit,
-        len(image.registers),
-        len(image.array_words),
-        len(image.dma_words),
-        len(memory),
-        len(regions),
-    )
-    parts = [struct.pack("<12Q", *head)]
+    sizes = map(len, (image.registers, image.array_words, image.dma_words, memory, regions))
+    head = (*timing.numbers, limit, *sizes)
+    parts = [struct.pack(f"<{len(head)}Q", *head)]
     parts += [struct.pack("<2I", a, d) for a, d in image.registers]
     parts += [struct.pack(f"<{len(words)}Q", *words) for words in (image.array_words, image.dma_words)]
     parts += [struct.pack("<2Q", *r) for r in regions]

@@ -351,6 +351,9 @@ class _Unroller:
         self.base = dict.fromkeys(self.computation.dims, 0)
         self.rounds: list[int] = []
         self.resident: dict[str, Box] = {}
+        self.buffers = {b.tensor: b.name for b in program.buffers}
+        self.inside: dict[str, dict[str, int]] = {}
+        self.shapes: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
 
     def run(self) -> Iterator[Instruction]:
         yield from self._walk(self.program.body)
@@ -365,8 +368,8 @@ class _Unroller:
                 yield self._begin(node)
             elif isinstance(node, Finish):
                 box = self._box(self.computation.output)
-                buffer = self.program.buffer_of(self.computation.output.name)
-                yield Transfer("store", buffer.name, box[0], (0,) * len(box[0]), box[1])
+                buffer = self.buffers[self.computation.output.name]
+                yield Transfer("store", buffer, box[0], (0,) * len(box[0]), box[1])
             else:
                 yield self._call()
 
@@ -384,33 +387,40 @@ class _Unroller:
 
     def _box(self, tensor: Tensor) -> Box:
         """The part of a tensor that the loops inside its place touch now, clipped to the bounds."""
-        depth = self.schedule.depth_of(tensor)
-        valid = {d: min(self.schedule.tile_from(d, depth), self.computation.sizes[d] - self.base[d]) for d in self.base}
-        start = tuple(sum(c * self.base[d] for d, c in axis.terms) for axis in tensor.axes)
-        return start, tuple(axis.extent(valid) for axis in tensor.axes)
+        if tensor.name not in self.inside:
+            depth = self.schedule.depth_of(tensor)
+            self.inside[tensor.name] = {d: self.schedule.tile_from(d, depth) for d in self.base}
+        sizes = self.computation.sizes
+        valid = {d: min(n, sizes[d] - self.base[d]) for d, n in self.inside[tensor.name].items()}
+        return self._element(tensor), tuple(axis.extent(valid) for axis in tensor.axes)
+
+    def _element(self, tensor: Tensor) -> tuple[int, ...]:
+        """The first element of a tensor that the current iteration touches."""
+        base = self.base
+        return tuple([sum([c * base[d] for d, c in axis.terms]) for axis in tensor.axes])
 
     def _begin(self, node: Begin) -> Instruction:
         tensor = self.computation.output
         start, shape = self.resident[tensor.name] = self._box(tensor)
-        buffer, origin = self.program.buffer_of(tensor.name), (0,) * len(shape)
+        buffer, origin = self.buffers[tensor.name], (0,) * len(shape)
         if all(self.rounds[i] == 0 for i in node.first):
-            return Zero(buffer.name, start, origin, shape)
-        return Transfer("load", buffer.name, start, origin, shape)
+            return Zero(buffer, start, origin, shape)
+        return Transfer("load", buffer, start, origin, shape)
 
     def _fetch(self, tensor: Tensor) -> Iterator[Instruction]:
-        buffer = self.program.buffer_of(tensor.name)
+        buffer = self.buffers[tensor.name]
         new, old = self._box(tensor), self.resident.get(tensor.name)
         self.resident[tensor.name] = new
         if old == new and self.whole_tiles:
             return  # a tile that has not moved (R4): two loops slid it there and back
         shared = None if old is None or not self._keeps(tensor, old, new) else _overlap(old, new)
         if shared is None or old is None:
-            yield Transfer("load", buffer.name, new[0], (0,) * len(new[0]), new[1])
+            yield Transfer("load", buffer, new[0], (0,) * len(new[0]), new[1])
             return
         if old[0] != new[0]:
-            yield Move(buffer.name, _minus(shared[0], old[0]), _minus(shared[0], new[0]), shared[1])
+            yield Move(buffer, _minus(shared[0], old[0]), _minus(shared[0], new[0]), shared[1])
         for start, shape in _difference(new, shared):
-            yield Transfer("load", buffer.name, start, _minus(start, new[0]), shape)
+            yield Transfer("load", buffer, start, _minus(start, new[0]), shape)
 
     def _keeps(self, tensor: Tensor, old: Box, new: Box) -> bool:
         """Whether the reuse rule lets the overlap of two successive tiles stay on chip."""
@@ -429,31 +439,30 @@ class _Unroller:
 
     def _call(self) -> Call:
         theirs, match = self.choice.intrinsic.computation, self.choice.match
-        valid = dict.fromkeys(theirs.dims, 1)
-        for index, dim in match.index_map:
-            valid[index] = min(self.choice.tile[dim], self.computation.sizes[dim] - self.base[dim])
+        tile, sizes = self.choice.tile, self.computation.sizes
+        size = tuple([min(tile[dim], sizes[dim] - self.base[dim]) for _, dim in match.index_map])
+        if size not in self.shapes:
+            valid = dict.fromkeys(theirs.dims, 1) | {
+                index: n for (index, _), n in zip(match.index_map, size, strict=True)
+            }
+            self.shapes[size] = [tuple(axis.extent(valid) for axis in tensor.axes) for tensor in theirs.tensors]
         operands = []
-        for spec, tensor in zip(match.operands, theirs.tensors, strict=True):
-            shape = tuple(axis.extent(valid) for axis in tensor.axes)
+        for spec, shape in zip(match.operands, self.shapes[size], strict=True):
             if spec.tensor is None:
                 operands.append(Operand(spec.intrinsic_tensor, None, (), spec.axes, shape))
                 continue
-            buffer = self.program.buffer_of(spec.tensor)
             at = self._position(self.computation.tensor(spec.tensor))
-            operands.append(Operand(spec.intrinsic_tensor, buffer.name, at, spec.axes, shape))
-        scale = tuple(
-            (self.program.buffer_of(name).name, self._position(self.computation.tensor(name))) for name in match.scalars
-        )
+            operands.append(Operand(spec.intrinsic_tensor, self.buffers[spec.tensor], at, spec.axes, shape))
+        scale = tuple((self.buffers[name], self._position(self.computation.tensor(name))) for name in match.scalars)
         return Call(tuple(operands[:-1]), operands[-1], scale)
 
     def _position(self, tensor: Tensor) -> tuple[int, ...]:
         """Where in its buffer the element of a tensor at the current iteration lies."""
-        element = tuple(sum(c * self.base[d] for d, c in axis.terms) for axis in tensor.axes)
-        return _minus(element, self.resident[tensor.name][0])
+        return _minus(self._element(tensor), self.resident[tensor.name][0])
 
 
 def _minus(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(x - y for x, y in zip(a, b, strict=True))
+    return tuple([x - y for x, y in zip(a, b, strict=True)])
 
 
 def _overlap(a: Box, b: Box) -> Box | None:

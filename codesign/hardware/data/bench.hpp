@@ -35,16 +35,30 @@ struct Stopped { int code; std::string text; };
 }
 
 struct Region { uint64_t first, end; };
-struct Timing { uint64_t latency = 14, beat_cycles = 1, requests = 0, trouble = 0, trouble_at = 0, of_writes = 0; };
+struct Timing {
+  uint64_t latency = 14, beat_cycles = 1, requests = 0, trouble = 0, trouble_at = 0, of_writes = 0, response_cycles = 1, stall_percent = 0, stall_seed = 0;
+  // Bit by channel (AR, R, AW, W, B): it does not begin to answer in that cycle.
+  unsigned stalled(uint64_t cycle) const {
+    if (!stall_percent) return 0;
+    uint64_t z = (stall_seed << 40 ^ cycle) * 0x9E3779B97F4A7C15ull;  // splitmix64
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9ull; z = (z ^ z >> 27) * 0x94D049BB133111EBull; z ^= z >> 31;
+    unsigned found = 0;
+    for (unsigned k = 0; k < 5; k++) found |= unsigned((z >> 12 * k & 0xFFF) * 100 < stall_percent << 12) << k;
+    return found;
+  }
+};
+constexpr unsigned answer_code(uint64_t trouble) { return trouble == 1 ? 2 : trouble == 4 ? 3 : 0; }  // RRESP, BRESP: SLVERR, DECERR, OKAY
 
 // One direction of the memory: bursts are served one after another, in the order of their requests.
 struct Burst { uint64_t at, beats, tag, first; };
 struct Channel {
   Timing timing;
-  uint64_t next = 0, served = 0;
+  uint64_t next = 0, served = 0, answered = 0;
   std::deque<Burst> waiting;
+  std::deque<uint64_t> due;  // by burst written whose data have moved, the cycle of its response
+  bool responds = false;
   std::vector<uint64_t> asked;
-  bool takes() const { return !timing.requests || waiting.size() < timing.requests; }
+  bool takes() const { return !timing.requests || waiting.size() + due.size() < timing.requests; }
   bool serves(uint64_t cycle) const { return !waiting.empty() && cycle >= waiting.front().first && cycle >= next; }
   void ask(uint64_t cycle, uint64_t at, uint64_t beats, uint64_t tag) {
     waiting.push_back({at, beats, tag, cycle + timing.latency});
@@ -54,7 +68,9 @@ struct Channel {
   void beat(uint64_t cycle) {
     Burst& b = waiting.front();
     b.at = base() + BUS_BYTES; next = cycle + timing.beat_cycles;
-    if (!--b.beats) { waiting.pop_front(); served++; }
+    if (--b.beats) return;
+    waiting.pop_front(); served++;
+    if (responds) due.push_back(cycle + timing.response_cycles);
   }
 };
 
@@ -74,10 +90,11 @@ class Protocol {
       stop(7, "rule P2 in cycle %llu: a burst of channel %s at 0x%llx has %llu beats", when, channel, where, (unsigned long long)beats);
     if (axi_port && first / page_bytes != (first + beats * BUS_BYTES - 1) / page_bytes)
       stop(7, "rule P3 in cycle %llu: a burst of channel %s at 0x%llx crosses 4 KB", when, channel, where);
-    if (c.waiting.size() >= OUTSTANDING)
+    if (c.waiting.size() + c.due.size() >= OUTSTANDING)
       stop(7, "rule P4 in cycle %llu: channel %s has more than %d requests under way", when, channel, OUTSTANDING);
+    if (axi_port && tag) stop(7, "rule P4 in cycle %llu: a request has the identifier %llu", when, (unsigned long long)tag);
     for (const Burst& b : c.waiting)
-      if (*channel == 'r' && b.tag == tag) stop(7, "rule P4 in cycle %llu: the tag %llu is under way twice", when, (unsigned long long)tag);
+      if (*channel == 'r' && !axi_port && b.tag == tag) stop(7, "rule P4 in cycle %llu: the tag %llu is under way twice", when, (unsigned long long)tag);
   }
 
  public:
@@ -95,11 +112,16 @@ class Protocol {
     if (top.w_valid && w.waiting.empty()) stop(7, "rule P5 in cycle %llu: a beat to be written belongs to no request", when);
     if (top.w_valid && bool(top.w_last) != (w.waiting.front().beats == 1))
       stop(7, "rule P5 in cycle %llu: the last beat of a burst is not where it is marked", when);
-    if (rv && top.r_ready && (top.r_tag != r.waiting.front().tag || top.r_error))
+#ifdef AXI_PORT
+    const bool failed = top.r_resp >> 1;
+#else
+    const bool failed = top.r_error;
+#endif
+    if (rv && top.r_ready && !top.read_fault && (top.r_tag != r.waiting.front().tag || failed))
       stop(7, "rule P6 in cycle %llu: a beat that failed, or that answers another request, was taken", when);
   }
   static void end(const Channel& r, const Channel& w) {
-    if (!r.waiting.empty() || !w.waiting.empty()) stop(7, "rule P6: the machine ended while requests were under way");
+    if (!r.waiting.empty() || !w.waiting.empty() || !w.due.empty()) stop(7, "rule P6: the machine ended while requests were under way");
   }
 };
 
@@ -117,7 +139,7 @@ class Bench {
   }
 
   void fault(const Channel& r, const Channel& w) const {
-    static const char* const why[] = {"", "was answered with an error", "was answered out of turn", "was not answered in time"};
+    static const char* const why[] = {"", "was answered with an error", "was answered out of turn", "was not answered in time", "has an address where nothing lies"};
     const bool reads = top.read_fault;
     const Channel& c = reads ? r : w;
     const uint64_t number = (reads ? top.reads_done : top.writes_done) - (reads ? reads_before : writes_before);
@@ -148,6 +170,16 @@ class Bench {
     w.beat(cycle);
   }
 
+  // What the memory says of a beat read, and of a burst written.
+  void respond(unsigned read, bool answers, unsigned write) {
+#ifdef AXI_PORT
+    top.r_resp = read; top.b_valid = answers; top.b_resp = write;
+#else
+    top.r_error = read > 0; top.w_error = write > 0;
+    (void)answers;
+#endif
+  }
+
   uint64_t reads_before = 0, writes_before = 0;  // requests of earlier runs: the machine's status counts on
 
  public:
@@ -159,7 +191,8 @@ class Bench {
   uint64_t multiplied = 0, begun = 0, written = 0, summed = 0;
 
   Bench() {
-    top.rst = 1; top.start = 0; top.cfg_we = 0; top.r_valid = 0; top.r_error = 0; top.w_error = 0; top.w_ready = 0; top.ar_ready = 0; top.aw_ready = 0;
+    top.rst = 1; top.start = 0; top.cfg_we = 0; top.r_valid = 0; top.w_ready = 0; top.ar_ready = 0; top.aw_ready = 0;
+    respond(0, false, 0);
     step();
     top.rst = 0;
   }
@@ -170,18 +203,25 @@ class Bench {
   uint64_t run(const std::vector<uint64_t>& array_words, const std::vector<uint64_t>& dma_words, uint64_t limit) {
     loaded.assign(regions.size(), 0); stored.assign(regions.size(), 0);
     Channel r{timing}, w{timing};
+    w.responds = axi_port;
     Protocol protocol;
     reads_before = top.reads_done; writes_before = top.writes_done;
     const Timing& t = timing;
     top.start = 1; step(); top.start = 0;
     size_t aq = 0, dq = 0;
     (void)aq; (void)dq; (void)array_words; (void)dma_words;
-    bool rv = false, wr = false, ar = true, aw = true;  // what the machine sees in the cycle at hand
+    bool rv = false, wr = false, ar = true, aw = true, bv = false;  // what the machine sees in the cycle at hand
+    bool r_kept = false, b_kept = false;                            // an answer that is not taken stays
     auto next = [&](uint64_t cycle) {
+      const unsigned still = t.stalled(cycle);
       const uint64_t fails = !t.of_writes && r.served == t.trouble_at ? t.trouble : 0;
-      const uint64_t write_fails = t.of_writes && w.served == t.trouble_at ? t.trouble : 0;
-      rv = r.serves(cycle) && fails != 3; wr = w.serves(cycle) && write_fails != 3; ar = r.takes(); aw = w.takes();
-      top.r_valid = rv; top.w_ready = wr; top.ar_ready = ar; top.aw_ready = aw; top.r_error = rv && fails == 1; top.w_error = wr && write_fails == 1;
+      const uint64_t write_fails = t.of_writes && (axi_port ? w.answered : w.served) == t.trouble_at ? t.trouble : 0;
+      rv = r.serves(cycle) && fails != 3 && (r_kept || !(still & 2));
+      wr = w.serves(cycle) && (axi_port || write_fails != 3) && !(still & 8);
+      bv = !w.due.empty() && cycle >= w.due.front() && write_fails != 3 && (b_kept || !(still & 16));
+      ar = r.takes() && !(still & 1); aw = w.takes() && !(still & 4);
+      top.r_valid = rv; top.w_ready = wr; top.ar_ready = ar; top.aw_ready = aw;
+      respond(rv ? answer_code(fails) : 0, bv, (axi_port ? bv : wr) ? answer_code(write_fails) : 0);
       if (rv) { memcpy(&top.r_data, &memory[r.base()], BUS_BYTES); top.r_tag = r.waiting.front().tag ^ (fails == 2); }
 #ifdef QUEUES
       top.aq_valid = aq < array_words.size(); top.aq_word = top.aq_valid ? array_words[aq] : 0;
@@ -191,8 +231,16 @@ class Bench {
     };
     uint64_t cycles = 0;
     next(0);
-    while (top.busy) {
+    auto drains = [&] {  // a machine that has stopped with a fault takes what is still to come
+      return axi_port && (top.read_fault || top.write_fault) && t.trouble != 3 && !(r.waiting.empty() && w.waiting.empty() && w.due.empty());
+    };
+    while (top.busy || drains()) {
       protocol.cycle(cycles, top, r, w, rv, wr, ar, aw);
+      r_kept = rv && !top.r_ready;
+#ifdef AXI_PORT
+      b_kept = bv && !top.b_ready;
+      if (bv && top.b_ready) { w.due.pop_front(); w.answered++; }
+#endif
       if (rv) { loaded[owner(r.waiting.front().at)] += top.ev_loaded; if (top.r_ready) r.beat(cycles); }
       if (wr && top.w_valid) store(w, cycles);
       if (top.ar_valid && ar) { owner(top.ar_addr); r.ask(cycles, top.ar_addr, top.ar_beats, top.ar_tag); }

@@ -1,5 +1,6 @@
-// A host's access to the simulated machine. The environment variable MEMORY_TIMING may say the memory beside it, as six numbers: latency, cycles a beat,
-// requests (0: any number), what goes wrong (1 error, 2 order, 3 silence), with which request of a launch, whether it is one that writes.
+// A host's access to the simulated machine. The environment variable MEMORY_TIMING may say the memory beside it, as six or nine numbers: latency, cycles a
+// beat, requests (0: any number), what goes wrong (1 error, 2 order, 3 silence, 4 nothing there), with which request of a launch, whether it is one that
+// writes; then cycles until a write's response, cycles of a hundred in which a channel stalls, and the seed of these.
 #include <cstdlib>
 #include <memory>
 #include "bench.hpp"
@@ -13,12 +14,13 @@ int machine_open(uint64_t dram_bytes) {
   bench->memory.assign(dram_bytes + BUS_BYTES, 0xA5);
   const char* told = getenv("MEMORY_TIMING");
   if (!told) return 0;
-  unsigned long long n[6];
-  if (sscanf(told, "%llu %llu %llu %llu %llu %llu", n, n + 1, n + 2, n + 3, n + 4, n + 5) != 6 || !n[0] || !n[1]) {
-    fprintf(stderr, "MEMORY_TIMING wants six numbers, the first two at least 1, got '%s'\n", told);
+  unsigned long long n[9] = {0, 0, 0, 0, 0, 0, 1, 0, 0};
+  const int got = sscanf(told, "%llu %llu %llu %llu %llu %llu %llu %llu %llu", n, n + 1, n + 2, n + 3, n + 4, n + 5, n + 6, n + 7, n + 8);
+  if ((got != 6 && got != 9) || !n[0] || !n[1] || !n[6] || n[7] > 99) {
+    fprintf(stderr, "MEMORY_TIMING wants six or nine numbers, the first two and the seventh at least 1, the eighth at most 99, got '%s'\n", told);
     return 1;
   }
-  bench->timing = {n[0], n[1], n[2], n[3], n[4], n[5]};
+  bench->timing = {n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8]};
   return 0;
 }
 

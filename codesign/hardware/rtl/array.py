@@ -130,16 +130,16 @@ class ProcessingElement(Elaboratable):
         a, b = (self._operand(m, k, t) for k, t in enumerate(OPERANDS))
         product = Signal(signed(16), reset_less=True)
         counts = Signal(name="counting")
-        with m.If(go1):
+        with m.If(go1 & drain1 if self.p.holds_sums else go1):
             m.d.sync += counts.eq(active1)
-            with m.If(~drain1):
-                m.d.sync += product.eq(Mux(active1, a * b, 0))
+        with m.If(go1 & ~drain1):
+            m.d.sync += product.eq(Mux(active1, a * b, 0))
         value = Signal(signed(32), name="ready")
         if "O" in self.p.local:
             self._accumulate(m, go1, drain1, first1, active1, product, value)
         else:
             m.d.comb += value.eq(product)
-        self._leave(m, value, counts)
+        self._leave(m, self._held(m, go1 & drain1, value) if self.p.holds_sums else value, counts)
         if self.memory is not None:
             self._fill(m)
         return m
@@ -182,7 +182,15 @@ class ProcessingElement(Elaboratable):
             total = Mux(first2, 0, value) + product
             m.d.comb += [self.memory.waddr[0].eq(lo2[2:]), self.memory.wdata[0].eq(total), self.memory.wen[0].eq(15)]
 
-    def _leave(self, m: Module, value: Signal, counts: Signal) -> None:
+    def _held(self, m: Module, drains: Value, value: Signal) -> Value:
+        """A drained sum, which stays while its lines leave and the next runs read the local memory."""
+        fresh, held = Signal(name="drained"), Signal(signed(32), name="held_sum", reset_less=True)
+        m.d.sync += fresh.eq(drains)
+        with m.If(fresh):
+            m.d.sync += held.eq(value)
+        return Mux(fresh, value, held)
+
+    def _leave(self, m: Module, value: Value, counts: Signal) -> None:
         i, o = self.inputs, self.outputs
         if self.p.links is not Links.SYSTOLIC:
             m.d.comb += [o["value"].eq(value), o["counts"].eq(counts)]

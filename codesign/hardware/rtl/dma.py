@@ -2,7 +2,8 @@
 
 Channels are like those of AXI4: an address with a number of beats and a tag, then data with valid and ready. A burst and its beats begin at any byte.
 With `axi` they are those of AXI4: a burst begins at any byte and its beats are aligned, so its first may be a part of one; it ends where an address is a
-multiple of the longest burst, so none crosses 4 KB.
+multiple of the longest burst, so none crosses 4 KB. All requests have the identifier 0, so that answers come in their order. A burst written is over
+when its response has come. A request that is not taken stays, also after a fault; so does what is under way: data are taken and thrown away.
 Results are 32 bits wide on chip and 1, 2 or 4 bytes in DRAM (`result_log2`): the low bytes are stored, and come back with their sign.
 
 An engine has two sides. The address side walks the runs of a command and asks for one burst a cycle, as long as fewer than `outstanding`
@@ -38,6 +39,7 @@ class Fault(IntEnum):
     ERROR = 1
     ORDER = 2
     SILENCE = 3
+    NOWHERE = 4
 
 
 class Bursts(Elaboratable):
@@ -45,13 +47,15 @@ class Bursts(Elaboratable):
 
     Attributes:
         push, line, count_bytes, last, which, wide: In, a burst is asked for: its place on chip, bytes, whether it is its command's last, the register set, and whether its elements are widened.
-        pop: In, the data of the oldest have moved. skip: In, the next burst becomes the one at hand (a writer reads ahead of what has moved).
+        pop: In, the oldest is over: its data have moved, and its response has come where there are responses. skip: In, the next burst becomes the one at hand (a writer reads ahead of what has moved).
         room: Out, one more may be asked for. some: Out, there is a burst at hand. empty: Out, none is under way.
-        now_*: Out, the fields of the burst at hand; `now_tag` its tag. tag: Out, that of the next request. number: Out, requests whose data have moved.
+        now_*: Out, the fields of the burst at hand; `now_tag` its tag. tag: Out, that of the next request. number: Out, requests that are over.
+        oldest_last: Out, whether the oldest is its command's last; where there are responses.
     """
 
-    def __init__(self, p: Parameters, name: str) -> None:
-        self.p, self.name = p, name
+    def __init__(self, p: Parameters, name: str, responds: bool) -> None:
+        self.p, self.name, self.responds = p, name, responds
+        self.oldest_last = Signal(name=f"{name}_oldest_last")
         bits, sizes = p.row_bits + p.offset_bits, range(p.burst_bytes + 1)
         self.tag_bits = max(1, (p.outstanding - 1).bit_length())
         self.widths = {"line": bits, "bytes": len(Signal(sizes)), "last": 1, "which": 2, "wide": 1}
@@ -80,7 +84,12 @@ class Bursts(Elaboratable):
             with m.If(self.push & (self.tag == i)):
                 m.d.sync += entry.eq(row)
         m.d.comb += Cat(*self.now.values()).eq(Array(entries)[self.now_tag])
-        for moves, at in ((self.push, self.tag), (self.skip, self.now_tag)):
+        walks = [(self.push, self.tag), (self.skip, self.now_tag)]
+        if self.responds:
+            oldest, last = Signal(self.tag_bits, name="oldest"), self.widths["line"] + self.widths["bytes"]
+            m.d.comb += self.oldest_last.eq(Array(entry[last] for entry in entries)[oldest])
+            walks.append((self.pop, oldest))
+        for moves, at in walks:
             with m.If(moves):
                 m.d.sync += at.eq(Mux(at == n - 1, 0, at + 1))
         return m
@@ -114,14 +123,23 @@ class _Engine(Elaboratable):
         self.moved = Signal(range(p.bus_bytes + 1), name=f"{name}_moved")
         self.data_valid, self.data_ready = Signal(name=f"{name}_data_valid"), Signal(name=f"{name}_data_ready")
         self.error = Signal(name=f"{name}_error")
-        self.fault = Signal(2, name=f"{name}_fault")
-        self.bursts = Bursts(p, name)
-        self.tag, self.answer_tag = self.bursts.tag, Signal(self.bursts.tag_bits, name=f"{name}_answer_tag")
+        self.response = Signal(2, name=f"{name}_response")
+        self.fault = Signal(3 if p.axi else 2, name=f"{name}_fault")
+        self.bursts = Bursts(p, name, p.axi and name == "write")
+        bits = self.bursts.tag_bits
+        self.tag, self.answer_tag = Signal(bits, name=f"{name}_asked"), Signal(bits, name=f"{name}_answer_tag")
 
     def _address_side(self, m: Module, wide: Value) -> None:
         """Commands into requests: one burst a cycle while the table has room."""
         p, table = self.p, self.bursts
         m.submodules.registers, m.submodules.bursts = self.registers, table
+        may: Value = self.fault == Fault.NONE
+        if p.axi:
+            kept = Signal(name="request_kept")
+            m.d.sync += kept.eq(self.request & ~self.granted)
+            may = may | kept
+        else:
+            m.d.comb += self.tag.eq(table.tag)
         m.submodules.nest = nest = LoopNest(p.box_loops, name="box")
         m.submodules.runs = runs = FlatAddress(nest, DRAM_BITS, "runs")
         m.submodules.lines = lines = LineAddress(nest, p.row_bits, p.offset_bits, p.line_bytes, "lines")
@@ -167,7 +185,7 @@ class _Engine(Elaboratable):
                     m.next = "REQUEST"
             with m.State("REQUEST"):
                 m.d.comb += [
-                    self.request.eq(table.room & (self.fault == Fault.NONE)),
+                    self.request.eq(table.room & may),
                     table.push.eq(self.request & self.granted),
                 ]
                 with m.If(table.push):
@@ -244,7 +262,10 @@ class _Engine(Elaboratable):
         waited = Signal(PATIENCE_BITS, name="waited")
         m.d.sync += waited.eq(Mux(progress | self.bursts.empty, 0, waited + 1))
         silence = (self.r_patience != 0) & (waited == self.r_patience)
-        found = Mux(self.error, Fault.ERROR, Mux(wrong, Fault.ORDER, Mux(silence, Fault.SILENCE, Fault.NONE)))
+        refused: Value = Value.cast(Fault.ERROR)
+        if self.p.axi:  # a decode error: nothing lies at the address
+            refused = Mux(self.response[0], Fault.NOWHERE, Fault.ERROR)
+        found = Mux(self.error, refused, Mux(wrong, Fault.ORDER, Mux(silence, Fault.SILENCE, Fault.NONE)))
         m.d.sync += self.fault.eq(Mux(self.fault == Fault.NONE, found, self.fault))
 
 
@@ -259,7 +280,14 @@ class DmaRead(_Engine):
         wide_now = table.now["wide"]
         dram, chip, ends, line = self._chunk(m, wide_now)
         expected = Signal(name="expected")
-        m.d.comb += expected.eq(self.data_valid & ~self.error & table.some & (self.answer_tag == table.now_tag))
+        awaited: Value = self.answer_tag == table.now_tag
+        if p.axi:
+            awaited = (self.answer_tag == 0) & (self.fault == Fault.NONE)
+            m.d.comb += [
+                self.error.eq(self.data_valid & self.response[1]),
+                self.data_ready.eq(self.fault != Fault.NONE),
+            ]
+        m.d.comb += expected.eq(self.data_valid & ~self.error & table.some & awaited)
         with m.If(expected):
             self._advance(m, dram, ends, line)
             m.d.comb += [self.data_ready.eq(ends), self.scratchpad.waddr[1].eq(self.line), self.moved.eq(dram)]
@@ -295,6 +323,7 @@ class DmaWrite(_Engine):
         super().__init__(p, bus, scratchpad, sets, first, name)
         self.strobe = Signal(p.bus_bytes, name=f"{name}_strobe")
         self.last = Signal(name=f"{name}_last")
+        self.answered, self.answer_ready = Signal(name=f"{name}_answered"), Signal(name=f"{name}_answer_ready")
 
     def elaborate(self, platform: object) -> Module:
         """The netlist of this part, as Amaranth elaborates it."""
@@ -325,10 +354,25 @@ class DmaWrite(_Engine):
             if p.axi:
                 m.d.sync += below.eq(Mux(~self.midst, table.now["offset"], Mux(self.taken == 0, 0, below)))
             m.d.sync += [chunk_now.eq(dram), burst_ends.eq(self.ends_burst), command_ends.eq(table.now["last"])]
-        m.d.comb += table.pop.eq(self.data_valid & self.data_ready & burst_ends)
+        moved = self.data_valid & self.data_ready & burst_ends
+        if p.axi:
+            self._respond(m, moved)
+            return m
+        m.d.comb += table.pop.eq(moved)
         m.d.comb += self.done.eq(table.pop & command_ends)
         self._watch(m, self.data_ready, Value.cast(0))
         return m
+
+    def _respond(self, m: Module, moved: Value) -> None:
+        """Responses end the bursts whose data have moved, in their order."""
+        table = self.bursts
+        waiting = Signal(range(self.p.outstanding + 1), name="responses_due")
+        m.d.sync += waiting.eq(waiting + moved - table.pop)
+        m.d.comb += [self.answer_ready.eq(1), self.error.eq(self.answered & self.response[1])]
+        m.d.comb += table.pop.eq(self.answered & ~self.error & (waiting != 0) & (self.fault == Fault.NONE))
+        m.d.comb += self.done.eq(table.pop & table.oldest_last)
+        progress = (self.data_valid & self.data_ready) | self.answered
+        self._watch(m, progress, self.answered & ~self.error & (waiting == 0))
 
     def _packed(self, m: Module, first_byte: Signal, chunk: Signal) -> Value:
         """The line read as the part of a beat it is: the low bytes of each result."""

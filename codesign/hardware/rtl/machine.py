@@ -59,15 +59,19 @@ class Machine(Elaboratable):
         self.inputs = {
             "cfg_we": self.host.we, "cfg_addr": self.host.address, "cfg_data": self.host.data, "start": self.start,
             "ar_ready": r.granted, "r_valid": r.data_valid, "r_data": r.data,
-            "r_tag": r.answer_tag, "r_error": r.error, "w_error": w.error, "aw_ready": w.granted, "w_ready": w.data_ready,
+            "r_tag": r.answer_tag, "aw_ready": w.granted, "w_ready": w.data_ready,
         }  # fmt: skip
+        if self.p.axi:
+            self.inputs |= {"r_resp": r.response, "b_valid": w.answered, "b_resp": w.response}
+        else:
+            self.inputs |= {"r_error": r.error, "w_error": w.error}
         self.outputs = {
             "busy": self.busy, "ar_valid": r.request, "ar_addr": r.address, "ar_beats": r.beats,
             "ar_tag": r.tag, "r_ready": r.data_ready,
             "aw_valid": w.request, "aw_addr": w.address, "aw_beats": w.beats, "w_valid": w.data_valid, "w_data": w.data,
             "read_fault": r.fault, "write_fault": w.fault, "reads_done": r.bursts.number, "writes_done": w.bursts.number,
         }  # fmt: skip
-        self.outputs |= {"w_strb": w.strobe, "w_last": w.last}
+        self.outputs |= {"w_strb": w.strobe, "w_last": w.last} | ({"b_ready": w.answer_ready} if self.p.axi else {})
         self.outputs |= self.unit.events | {"ev_loaded": r.moved}
         if self.p.control is Control.QUEUE:
             for name, q in (("aq", self.control.array), ("dq", self.control.dma)):

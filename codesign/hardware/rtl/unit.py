@@ -10,8 +10,9 @@
 A *window* is a line of the scratchpad from any byte on; each element's setting says in which window and byte its operand lies. An
 *emission* is one line of results: the elements of one row group add up along their columns, columns are summed into the slots of
 a line, and the line is added to the scratchpad. Feeding stands still in the cycle in which an emission reads old sums, unless the scratchpad
-has a port of its own for them. Where sums are local that port is free while the array runs: it feeds operand B beside operand A, and only B
-stands still while a drained line is added to what another left.
+has a port of its own for them. A drained sum stays in a register of its element, so the next run goes on while its lines leave. Where sums are
+local, the port of old sums is free while the array runs: it feeds operand B beside operand A, and only B stands still while a drained line is
+added to what another left.
 
 Cycles, with f the cycle in which `go` is issued: the line is on the bus at f + 2, the product stands at f + 4, emission e is read from the scratchpad at
 f + 4 + column_cycles + e and written a cycle later.
@@ -263,6 +264,7 @@ class ArrayUnit(Elaboratable):
         feed = Cat(*feeds)
         uses = {t: self.r_used[t] if t not in p.local else 0 for t in "AB"}
         may_read, may_go = ~self.stall, self.pace == 0
+        may_run = Const(1) if p.holds_sums else may_go
         last = {t: Signal(name=f"last_window_{t}") for t in "ABO"}
         m.d.comb += [last[t].eq(w == self.r_windows[t]) for t in "ABO"]
         done = Signal()  # the windows of this word or iteration end in this cycle
@@ -278,10 +280,10 @@ class ArrayUnit(Elaboratable):
                 if p.feeds_both:
                     m.d.comb += [on.eq(uses[t] & (w <= self.r_windows[t])) for on, t in ((on_a, "A"), (on_b, "B"))]
                     m.d.comb += final.eq(Cat(*(~uses[t] | (w >= self.r_windows[t]) for t in "AB")).all())
-                    m.d.comb += free.eq((may_read | ~on_b) & (may_go | ~final))
+                    m.d.comb += free.eq((may_read | ~on_b) & (may_run | ~final))
                 else:
                     self._in_turn(m, uses, last, on_a, on_b, final)
-                    m.d.comb += free.eq((may_read | ~(on_a | on_b)) & (may_go | ~final))
+                    m.d.comb += free.eq((may_read | ~(on_a | on_b)) & (may_run | ~final))
                     with m.If(on_a & free & last["A"]):
                         m.d.sync += self.turn.eq(uses["B"])
                     with m.If(done):

@@ -20,7 +20,7 @@ def test_a_line_that_starts_within_a_word_reaches_less_far() -> None:
 
 
 def test_rows_that_reach_one_word_form_a_group_and_its_first_row_takes_the_old_sum() -> None:
-    found = result_emissions([0, 0], [0, 4], 16, Start.WORD, True)
+    found = result_emissions((0, 0), (0, 4), 16, Start.WORD, True)
     assert found.group == (0, 0)
     assert found.slot == (0, 1)
     assert [line.head for line in found.lines] == [True]
@@ -28,7 +28,7 @@ def test_rows_that_reach_one_word_form_a_group_and_its_first_row_takes_the_old_s
 
 
 def test_without_sharing_every_row_adds_on_its_own_and_only_the_first_is_head() -> None:
-    found = result_emissions([0, 0], [0, 0], 16, Start.WORD, False)
+    found = result_emissions((0, 0), (0, 0), 16, Start.WORD, False)
     assert [(line.group, line.window, line.head) for line in found.lines] == [
         (0, 0, True),
         (0, 1, False),

@@ -13,7 +13,7 @@ from codesign.hardware.execute import execute, nest_job, random_values
 from codesign.hardware.layout_search import candidates, with_layouts
 from codesign.hardware.line_uses import line_uses
 from codesign.hardware.nest_loops import PORTS, parameters_of
-from codesign.hardware.nest_plan import NestPlan, layouts_of
+from codesign.hardware.nest_plan import NestPlan
 from codesign.hardware.rtl.machine import register_map
 from codesign.hardware.simulate import simulate_in_python
 from codesign.hardware.timed import timed_run, timing_at
@@ -72,7 +72,7 @@ def test_the_search_takes_no_more_cycles_than_the_two_kinds() -> None:
         p = parameters_of(architecture, computation, 8, 32, "machine")
         both = (mapping, with_layouts(computation, architecture, mapping, p))
         plans = [best_plan(computation, architecture, m, p) for m in both]
-        cycles = [nest_cycles(plan, layouts_of(plan)) for plan in plans]
+        cycles = [nest_cycles(plan) for plan in plans]
         assert cycles[1] <= cycles[0]
         fewer += cycles[1] < cycles[0]
     assert fewer > 0

@@ -14,7 +14,7 @@ from codesign.hardware.execute import Job, execute, nest_job, random_values
 from codesign.hardware.layout import Box
 from codesign.hardware.memory_timing import PLAIN_MEMORY, MemoryTiming, Trouble
 from codesign.hardware.nest_loops import parameters_of
-from codesign.hardware.nest_plan import NestPlan, layouts_of
+from codesign.hardware.nest_plan import NestPlan
 from codesign.hardware.parameters import Parameters
 from codesign.hardware.rtl.machine import register_map
 from codesign.hardware.simulate import simulate_in_python
@@ -54,7 +54,7 @@ def test_cycles_are_predicted_beside_any_memory(outstanding: int, memory: Memory
     verdict = execute(job, values, lambda image, bytes_: simulate_in_python(image, bytes_, timing=memory))
     assert verdict.wrong is None
     assert verdict.differences == ()
-    assert verdict.run.cycles == nest_cycles(plan, layouts_of(plan), memory=memory)
+    assert verdict.run.cycles == nest_cycles(plan, memory=memory)
 
 
 def _parameters(outstanding: int) -> Parameters:
@@ -103,9 +103,7 @@ def test_verilator_s_memory_is_the_same() -> None:
     machine = VerilatedMachine(job.image.parameters, quick=True)
     memory = job.image.memory(random_values(GEMM, np.random.default_rng(0)))
     for timing in (MemoryTiming(30), MemoryTiming(9, beat_cycles=2, requests=3)):
-        assert machine.run(job.image, memory, timing=timing).cycles == nest_cycles(
-            plan, layouts_of(plan), memory=timing
-        )
+        assert machine.run(job.image, memory, timing=timing).cycles == nest_cycles(plan, memory=timing)
     for trouble, message in TROUBLES:
         with pytest.raises(HardwareError, match=message):
             machine.run(job.image, memory, timing=MemoryTiming(trouble=trouble, at_request=2))

@@ -56,5 +56,5 @@ def test_the_count_is_that_of_the_collector(links: Links, rows: tuple[int, bool]
     p = replace(P, links=links, banks=2)
     by_column = [4 * x * cols[1] for x in range(cols[0])]
     by_row = [4 * 8 * y * rows[1] for y in range(rows[0])]
-    made = result_emissions(by_row, by_column, p.line_bytes, Start.WORD, links is not Links.NONE)
+    made = result_emissions(tuple(by_row), tuple(by_column), p.line_bytes, Start.WORD, links is not Links.NONE)
     assert lines_of([rows[0], cols[0]], [rows[1], cols[1]], [False, True], p) == len(made.lines)

@@ -11,7 +11,6 @@ from codesign.cost.cost import Cost, Infeasible, evaluate
 from codesign.evaluation.timed import EventMapper
 from codesign.hardware.cycles import best_plan, nest_cycles
 from codesign.hardware.nest_loops import parameters_of
-from codesign.hardware.nest_plan import layouts_of
 from codesign.hardware.timed import timed_run, timing_at
 from codesign.mappers.registry import create
 from codesign.mapping.constraints import MappingProblem
@@ -42,7 +41,7 @@ def test_cycles_are_those_of_the_generated_machine() -> None:
     run = timed_run(GEMM, architecture, mapping, TABLE)
     plan = best_plan(GEMM, architecture, mapping, parameters_of(architecture, GEMM, 8, 32, "machine"))
     assert isinstance(run, Run)
-    assert run.latency_cycles == nest_cycles(plan, layouts_of(plan))
+    assert run.latency_cycles == nest_cycles(plan)
 
 
 def test_resources_say_where_the_cycles_go() -> None:
