@@ -80,7 +80,7 @@ class Incumbent:
         deadline: Value of `clock.wall_seconds` at which to stop.
         effort: Cells of the dynamic program to fill at most.
         scored: Mappings to score at most.
-        second_opinion: Finds a good mapping quickly, and says how many it scored; asked once, when proving takes longer than it.
+        second_opinion: Finds a good mapping quickly with so many scored at most, and says how many; asked once, when proving takes longer.
         tolerance: Relative; what could be better by no more than this is left out.
     """
 
@@ -89,7 +89,7 @@ class Incumbent:
     deadline: float = math.inf
     effort: float = math.inf
     scored: float = math.inf
-    second_opinion: Callable[[], tuple[Nest, int, int] | None] | None = None
+    second_opinion: Callable[[float], tuple[Nest, int, int] | None] | None = None
     tolerance: float = TOLERANCE
     value: float = math.inf
     energy: float = math.inf
@@ -119,7 +119,7 @@ class Incumbent:
     def ask(self, at_once: bool = False) -> None:
         """Get the second opinion if that is due, or at once."""
         if self.second_opinion is not None and (at_once or self.spent >= _WORTH_ASKING):
-            found, self.second_opinion = self.second_opinion(), None
+            found, self.second_opinion = self.second_opinion(self.scored - self.evaluated), None
             if found is not None:
                 nest, count, scored = found
                 self.offer(nest, count)

@@ -53,11 +53,6 @@ class Lattice:
             divisor[d, : len(values)] = values
         return Grid(self.n_divisors, self.stride, self.grow, self.axis_dim, self.axis_size, self.axis_stride, divisor)
 
-    @cached_property
-    def by_volume(self) -> IntArray:
-        """``N`` tiles, largest volume first."""
-        return np.argsort(-self.volume, kind="stable")
-
     def place(self, dim: int, divisor: int) -> int:
         """Position of a divisor in a dimension's block."""
         return self.divisors[dim].index(divisor)

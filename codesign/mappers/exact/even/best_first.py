@@ -1,33 +1,28 @@
-"""Free keep sets: profiles in the order of their bounds, each with all its keep sets at once.
+"""Profiles in the order of their bounds, each with all its keep sets at once (D10).
 
-A profile here is one vector of spatial factors for each fan-out. Its bound gets sharper in steps: sums over chains of
-keeping levels, for all profiles that are alike (bound B3) and for the profile itself; the pruned program, for a block of
-profiles at a time; then, for the one of the least bound, the exact program. The last one gives a mapping too, which
-mostly costs what the bound says. Where it does not (a port slows it down, a chain was counted on, an order or a factor is
-fixed) its keep sets are searched on their own, and the profile goes on without them.
+A profile is one vector of spatial factors for each fan-out. Its bound gets sharper in steps: sums over chains of keeping
+levels, for all profiles that are alike (bound B3) and for the profile itself; the pruned program, for a block of profiles
+at a time; then, for the one of the least bound, the exact program. The last one gives a mapping too, which mostly costs
+what the bound says. Where it does not (a port slows it down, a chain was counted on, an order or a factor is fixed) its
+keep set is searched on its own, and the profile goes on without it.
 """
 
 import math
-from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise, product
 
 import numpy as np
 
 from codesign.core.goals import Objective
-from codesign.mappers.exact.all_keep_sets.joint_profile import JointProfile
-from codesign.mappers.exact.all_keep_sets.profile_queue import CHAINS, Part, ProfileQueue, Rows
-from codesign.mappers.exact.all_keep_sets.screen import Screen
-from codesign.mappers.exact.all_keep_sets.shared_problem import expand
-from codesign.mappers.exact.free_keep_sets import FreeKeep
-from codesign.mappers.exact.incumbent import TOLERANCE, Goal, Incumbent, whole_cycles
-from codesign.mappers.exact.one_keep_set.branch_and_bound import bound_values, open_profile, search_profile
-from codesign.mappers.exact.one_keep_set.fixed_keep_set import FixedKeep, KeepSets
-from codesign.mappers.exact.one_keep_set.reconstruct import LevelLoops, build_nest
-from codesign.mappers.exact.problem.boundary_states import LevelRules
-from codesign.mappers.exact.problem.instance import Instance
+from codesign.mappers.exact.even.branch_and_bound import FixedProfile, search_profile, trade
+from codesign.mappers.exact.even.profile import EvenProfile, KeepSets, LevelLoops, build_nest
+from codesign.mappers.exact.even.profile_queue import CHAINS, Part, ProfileQueue, Rows, bound_values
+from codesign.mappers.exact.even.screen import Screen
+from codesign.mappers.exact.incumbent import TOLERANCE, Incumbent, whole_cycles
+from codesign.mappers.exact.problem.instance import Instance, LevelRules
 from codesign.mapping.constraints import Keep
 from codesign.mapping.nest import FloatArray, IntArray
 
@@ -36,9 +31,6 @@ _CELLS_A_PROFILE = 20_000
 
 _CELLS_BOUNDED = 200
 """The same of bounding a profile in closed form."""
-
-_WARM = 64
-"""Keep sets whose arrays over all tiles stay in memory."""
 
 _COARSE_AT_A_TIME = 1024
 """Coarse profiles opened at a time once there is a good incumbent."""
@@ -53,42 +45,48 @@ SCREENED, FOUND = CHAINS + 1, CHAINS + 2
 """Stages of a part: the pruned program has bounded it; the program itself has, and the mapping found was scored."""
 
 
-def can_search(instance: Instance, goal: Goal) -> bool:
-    """Whether the program over all keep sets covers the problem: at most one tensor slides, in a way that is followed."""
-    if goal.objective == Objective.LATENCY or math.isfinite(goal.latency_limit):
-        return False
-    sliding = [t for t, axes in enumerate(instance.sliding_axes) if axes]
-    return len(sliding) <= 1 and not any(instance.bounded_only(t) for t in sliding)
-
-
-class JointSearch:
-    """Searches all profiles and keep sets of an instance for least energy or energy-delay product.
+def search_even(instance: Instance, best: Incumbent, threads: int = 1) -> float:
+    """Search every profile and keep set; returns a lower bound on what was not searched (infinite if nothing).
 
     Args:
-        free: Bounds of coarse profiles.
+        instance: The problem.
+        best: The incumbent, improved in place.
+        threads: Profiles to bound at a time.
+    """
+    if any(k is Keep.FREE for row in instance.decisions for k in row):
+        best.ask(at_once=True)
+    return EvenSearch(instance, best, threads).run()
+
+
+class EvenSearch:
+    """Searches all profiles and keep sets of an instance.
+
+    Args:
+        instance: The problem.
         best: The incumbent, improved in place.
         threads: Profiles to bound at a time; compiled code runs beside compiled code.
     """
 
-    def __init__(self, free: FreeKeep, best: Incumbent, threads: int = 1) -> None:
-        self.free, self.best, self.threads = free, best, threads
-        self.queue = ProfileQueue(free, best, threads)
+    def __init__(self, instance: Instance, best: Incumbent, threads: int = 1) -> None:
+        self.best, self.threads = best, threads
+        self.queue = ProfileQueue(instance, best, threads)
         self.problem = self.queue.problem
+        self.by_latency = best.goal.objective is Objective.LATENCY
+        self.timed = self.by_latency or math.isfinite(best.goal.latency_limit)
         self.energy_only = np.zeros(1 + self.problem.n_ports)
         self.energy_only[0] = 1.0
         self._screen = Screen(self.problem)
         self._block, self._tried = _FEWEST_AT_A_TIME, math.inf
-        self._tested = np.zeros((2, 1 + self.problem.n_ports if best.goal.trades else 1))
+        weights = 1 + self.problem.n_ports if best.goal.trades or self.timed else 1
+        self._tested = np.zeros((2, weights))
         self._unsearched = math.inf
-        self._searched: set[tuple[KeepSets, tuple[int, ...]]] = set()
-        self._warm: OrderedDict[KeepSets, FixedKeep] = OrderedDict()
 
     def run(self) -> float:
         """Search; returns a lower bound on what was not searched (infinite if nothing)."""
         best, queue = self.best, self.queue
-        best.ask(at_once=True)
         with ThreadPoolExecutor(self.threads) as pool:
             while best.beaten_by(queue.bound):
+                best.ask()
                 if best.late and best.nest is not None:
                     return min(self._unsearched, queue.bound)
                 if queue.coarse_bound <= queue.least:
@@ -99,6 +97,8 @@ class JointSearch:
                         queue.push_rows(queue.bounded(vectors), CHAINS)
                     else:
                         self._sift(pool, [partial(queue.bounded, v) for v in np.array_split(vectors, self.threads)])
+                elif queue.first.stage == CHAINS and best.nest is None:
+                    self._search(pool, self._take(1, CHAINS))
                 elif queue.first.stage == CHAINS:
                     parts = self._take(self._block, CHAINS)
                     self._block, n = min(2 * self._block, _MOST_AT_A_TIME), min(self.threads, len(parts))
@@ -141,12 +141,12 @@ class JointSearch:
             self._search(pool, [promising])
 
     def _weights(self) -> list[int]:
-        """What to bound, first what drops most profiles: energy (0), or energy and the cycles of port j (1 + j) weighed together.
+        """What to bound, first what drops most profiles: energy (0), or the cycles of port j (1 + j), weighed with energy if both count.
 
         What drops few is left out. A port that is not busy makes its sum worse than the energy alone.
         """
         dropped = self._tested[0] / np.maximum(1.0, self._tested[1])
-        order = np.argsort(-dropped, kind="stable").tolist()
+        order = [int(w) for w in np.argsort(-dropped, kind="stable") if w > 0 or not self.by_latency]
         return [
             w for w in order if w == order[0] or self._tested[1, w] < _TESTED_ENOUGH or dropped[w] >= _WORTH_TESTING
         ]
@@ -159,18 +159,25 @@ class JointSearch:
             weight = np.tile(self.energy_only, (len(rows), 1))
             if w == 0:
                 caps = goal.dearest_useful(rows.cycles, to_beat)
-            else:
+            elif goal.trades:
                 weight[:, w] = goal.cycle_pj or rows.energy / rows.cycles
                 caps = np.full(len(rows), to_beat) if goal.cycle_pj else to_beat / rows.cycles + rows.energy
+            else:
+                weight[:, 0], weight[:, w] = 0.0, 1.0
+                slowest = min(goal.latency_limit + 0.5, to_beat if self.by_latency else math.inf)
+                caps = np.full(len(rows), slowest * (1.0 + TOLERANCE))
             least, looked = self._screen.bound(rows.vectors, weight, caps)
             cells += looked
             left = np.flatnonzero(np.isfinite(least))
             tested[0, w], tested[1, w] = len(rows) - len(left), len(rows)
             if w == 0:
                 value = bound_values(goal, least, rows.cycles)
-            else:
+            elif goal.trades:
                 # energy + weight x cycles >= least: the product is least at the ends of that line, where it is the same
                 value = least if goal.cycle_pj else (least - rows.energy) * rows.cycles
+            else:
+                rows = replace(rows, cycles=np.maximum(rows.cycles, np.ceil(least * (1.0 - TOLERANCE))))
+                value = bound_values(goal, rows.energy, rows.cycles)
             rows = replace(rows, value=np.maximum(rows.value, value * (1.0 - TOLERANCE))).of(left)
         return rows, tested, cells
 
@@ -182,46 +189,60 @@ class JointSearch:
 
     # ---- programs ------------------------------------------------------------------------------
 
-    def _bounded(self, part: Part) -> tuple[Part, JointProfile, IntArray, float]:
-        """A part, its profile, the states that can lead to something better, and the bound on its energy; changes nothing."""
-        profile = JointProfile(self.problem, np.array(part.row))
-        cap = float(self.best.goal.dearest_useful(np.array(part.cycles), self.best.to_beat))
-        live = self._screen.live(np.array(part.row), self.energy_only, cap, profile.program())
-        return part, profile, live, profile.run(self.energy_only, self._restriction(part), live)
+    def _main(self, profile: EvenProfile) -> FloatArray:
+        """What a mapping is sought by: energy, or for latency the cycles of all ports."""
+        if not self.by_latency or not self.problem.n_ports:
+            return self.energy_only
+        weight = np.ones_like(self.energy_only)
+        weight[0] = 1e-6 / max(1e-30, float(profile.price[0, :, :-1].max(initial=0.0)))
+        return weight
 
-    def _sharpen(self, part: Part, profile: JointProfile, live: IntArray, energy: float) -> None:
+    def _bounded(self, part: Part) -> tuple[Part, EvenProfile, IntArray, float]:
+        """A part, its profile, the states that can lead to something better, and the least sum; changes nothing."""
+        profile = EvenProfile(self.problem, np.array(part.row))
+        cap = math.inf
+        if not self.by_latency:
+            cap = float(self.best.goal.dearest_useful(np.array(part.cycles), self.best.to_beat))
+        live = self._screen.live(np.array(part.row), self.energy_only, cap, profile.program())
+        return part, profile, live, profile.run(self._main(profile), self._restriction(part), live)
+
+    def _sharpen(self, part: Part, profile: EvenProfile, live: IntArray, least: float) -> None:
         """Search a part, given what `_bounded` found."""
         self._count(profile, live)
-        part = self._valued(replace(part, energy=max(part.energy, energy)))
+        if math.isinf(least):
+            return
+        if not self.by_latency:
+            part = replace(part, energy=max(part.energy, least))
+        part = self._valued(part)
         restricted = self._restriction(part)
-        if self.best.goal.trades and self.problem.n_ports and self.best.beaten_by(part.value):
+        if (self.best.goal.trades or self.timed) and self.problem.n_ports and self.best.beaten_by(part.value):
             part = self._trade(part, profile, live, restricted)
             if self.best.beaten_by(part.value):
-                self._run(profile, self.energy_only, live, restricted)
+                self._run(profile, self._main(profile), live, restricted)
         if self.best.beaten_by(part.value):
             keep = self._offer(profile)
             self.queue.push(replace(part, stage=FOUND, found=keep))
 
-    def _run(self, profile: JointProfile, weight: FloatArray, live: IntArray, restricted: FloatArray | None) -> float:
+    def _run(self, profile: EvenProfile, weight: FloatArray, live: IntArray, restricted: FloatArray | None) -> float:
         value = profile.run(weight, restricted, live)
         self._count(profile, live)
         return value
 
-    def _count(self, profile: JointProfile, live: IntArray) -> None:
-        self.best.count(_CELLS_A_PROFILE + float(live.sum()) * profile.exact.lattice.n_tiles)
+    def _count(self, profile: EvenProfile, live: IntArray) -> None:
+        self.best.count(_CELLS_A_PROFILE + float(live.sum()) * profile.lattice.n_tiles)
 
     def _valued(self, part: Part) -> Part:
         return replace(part, value=max(part.value, self.best.goal.value(part.energy, part.cycles)))
 
-    def _offer(self, profile: JointProfile) -> KeepSets:
+    def _offer(self, profile: EvenProfile) -> KeepSets:
         """Score the mapping that the program found, if it obeys all constraints; returns what it keeps where."""
-        loops, keep = profile.trace()
+        found = profile.trace()
         instance = self.problem.instance
-        if all(_obeys(level, rules) for level, rules in zip(loops, instance.rules, strict=True)):
-            self.best.offer(*build_nest(instance, keep, loops))
-        return keep
+        if all(_obeys(level, rules) for level, rules in zip(found.levels, instance.rules, strict=True)):
+            self.best.offer(*build_nest(instance, found.keep, found.levels))
+        return found.keep
 
-    def _trade(self, part: Part, profile: JointProfile, live: IntArray, restricted: FloatArray | None) -> Part:
+    def _trade(self, part: Part, profile: EvenProfile, live: IntArray, restricted: FloatArray | None) -> Part:
         """Bounds on the cycles, and on energy and cycles together (bound B6), over all keep sets of a part."""
         quickest, slowest = part.cycles, -1
         for j in range(self.problem.n_ports):
@@ -231,25 +252,20 @@ class JointSearch:
             if cycles > quickest:
                 quickest, slowest = cycles, j
         part = self._valued(replace(part, cycles=quickest))
+
+        def least(weight: float, j: int) -> float:
+            """Of energy and the cycles of a port weighed together; its nest is scored."""
+            weights = self.energy_only.copy()
+            weights[1 + j] = weight
+            both = self._run(profile, weights, live, restricted)
+            if math.isfinite(both):
+                self._offer(profile)
+            return both
+
         for j in range(self.problem.n_ports) if slowest < 0 else (slowest,):
-            if not self.best.beaten_by(part.value):
-                return part
-            price = self.best.goal.cycle_pj or part.energy / part.cycles
-            weight = self.energy_only.copy()
-            weight[1 + j] = price
-            both = self._run(profile, weight, live, restricted) * (1.0 - TOLERANCE)
-            if math.isinf(both):  # nothing of the part can win
-                return replace(part, value=math.inf)
-            self._offer(profile)
-            if self.best.goal.cycle_pj:
-                part = replace(part, value=max(part.value, both))
-            elif both > part.energy + price * part.cycles:
-                # energy + price x cycles >= both: the product is least at an end of that line
-                ends = (
-                    part.energy * whole_cycles((both - part.energy) / price),
-                    (both - price * part.cycles) * part.cycles,
-                )
-                part = replace(part, value=max(part.value, min(ends)))
+            if self.best.beaten_by(part.value):
+                value = trade(partial(least, j=j), part.energy, part.cycles, self.best)
+                part = replace(part, value=max(part.value, value))
         return part
 
     # ---- keep sets one by one ------------------------------------------------------------------
@@ -265,46 +281,47 @@ class JointSearch:
         return table
 
     def _divide(self, part: Part) -> None:
-        """Search one keep set of the part; the others go back, split by the first decision in which they differ."""
-        keep = part.found
-        fixed = self._fixed(keep)
-        choice = self._choice(fixed, part.row)
-        if (keep, tuple(choice)) not in self._searched:  # its options stand for several vectors, all searched at once
-            self._searched.add((keep, tuple(choice)))
-            profile, energy, quickest = open_profile(fixed, choice)
-            least = self.best.goal.value(energy, quickest)
-            self._unsearched = min(self._unsearched, search_profile(profile, least, self.best))
-        taken = {(v, t) for v, t, _ in part.fixed}
-        decided = part.fixed
-        for v, row in enumerate(self.problem.decisions):
-            for t, decision in enumerate(row):
-                if decision is Keep.FREE and (v, t) not in taken:
-                    self.queue.push(replace(part, stage=SCREENED, fixed=(*decided, (v, t, not keep[v][t]))))
-                    decided = (*decided, (v, t, keep[v][t]))
+        """Search one keep set of the part; the others go back, split by the first decision in which they differ.
 
-    def _fixed(self, keep: KeepSets) -> FixedKeep:
-        """A keep set's problem."""
-        fixed = self._warm.get(keep) or FixedKeep(self.problem.instance, keep, self.free.bases, self.free.room)
-        self._warm[keep] = fixed
-        self._warm.move_to_end(keep)
-        if len(self._warm) > _WARM:
-            self._warm.popitem(last=False)
-        return fixed
+        Where cycles are limited or minimised all keep sets go back one by one, each with the least cycles of its own ports.
+        """
+        keep, row = part.found, self.problem.decisions
+        profile = EvenProfile(self.problem, np.array(part.row))
+        free = [(v, t) for v, choices in enumerate(row) for t, k in enumerate(choices) if k is Keep.FREE]
+        if self.timed and free and not part.fixed:
+            for other in self._alone(part, profile):
+                self.queue.push(other)
+            return
+        fixed = FixedProfile(profile, keep)
+        self._unsearched = min(self._unsearched, search_profile(fixed, part.value, part.cycles, self.best))
+        taken, decided = {(v, t) for v, t, _ in part.fixed}, part.fixed
+        for v, t in free:
+            if (v, t) not in taken:
+                self.queue.push(replace(part, stage=SCREENED, fixed=(*decided, (v, t, not keep[v][t]))))
+                decided = (*decided, (v, t, keep[v][t]))
 
-    def _choice(self, fixed: FixedKeep, row: tuple[int, ...]) -> IntArray:
-        """The options of a keep set's fan-outs that these vectors belong to."""
-        choice = []
-        for m, options in enumerate(fixed.fanouts):
-            mine, i = self.problem.vectors[m], row[m]
-            theirs = expand(options, self.problem.instance.lattice.divisors)
-            same = (theirs.factors == mine.factors[i]).all(axis=1)
-            alike = [
-                int(o)
-                for o, tiles, s in zip(theirs.option, theirs.tiles, same, strict=True)
-                if s and tiles == mine.tiles[i]
-            ]
-            choice.append(alike[0])
-        return np.array(choice, np.int64) + fixed.options.first[:-1]
+    def _alone(self, part: Part, profile: EvenProfile) -> Iterator[Part]:
+        """Every keep set of a part that may win, by the fewest words of its boundaries (B1)."""
+        choices = {Keep.YES: (True,), Keep.NO: (False,), Keep.FREE: (True, False)}
+        n_levels, columns = len(self.problem.decisions), list(zip(*self.problem.decisions, strict=True))
+        chains = [list(product(*(choices[k] for k in column))) for column in columns]
+        total = np.zeros((len(profile.price), 1))
+        for t, kept in enumerate(chains):
+            each = np.zeros((len(profile.price), len(kept)))
+            for i, chain in enumerate(kept):
+                for p, v in pairwise([*np.flatnonzero(chain).tolist(), n_levels]):
+                    each[:, i] += profile.price[:, t, v, p] * profile.fewest[t, v] + profile.fixed[:, t, v, p]
+            total = (total[:, :, None] + each[:, None, :]).reshape(len(total), -1)
+        energy = np.maximum(part.energy, total[0] + profile.constant)
+        cycles = np.maximum(part.cycles, np.ceil(total[1:].max(axis=0, initial=0.0) * (1.0 - TOLERANCE)))
+        values = bound_values(self.best.goal, energy, cycles)
+        sets = [len(kept) for kept in chains]
+        for i in np.flatnonzero(values < self.best.to_beat):
+            which = np.unravel_index(i, sets)
+            keep = tuple(zip(*(kept[int(k)] for kept, k in zip(chains, which, strict=True)), strict=True))
+            decided = tuple((v, t, kept) for v, row in enumerate(keep) for t, kept in enumerate(row))
+            bounds = float(energy[i]), float(cycles[i]), float(values[i])
+            yield Part(part.row, FOUND, *bounds, fixed=decided, found=keep)
 
 
 def _obeys(loops: LevelLoops, rules: LevelRules) -> bool:

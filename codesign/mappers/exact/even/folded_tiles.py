@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from codesign.core.jit import njit
-from codesign.mappers.exact.problem.boundary_costs import axis_length
+from codesign.mappers.exact.even.word_prices import axis_length
 from codesign.mappers.exact.problem.tables import INF
 from codesign.mapping.nest import FloatArray, IntArray
 
@@ -31,7 +31,7 @@ class Folds(NamedTuple):
         leg_axis: ``E`` the axis of that prime.
         coef: ``T x A' x D`` coefficients of the tensors' axes.
         slides: ``T x A' x D`` 1 where windows overlap when the dimension moves the axis.
-        strided: See `codesign.mappers.exact.problem.boundary_costs.Hardware`.
+        strided: See `codesign.mappers.exact.even.word_prices.Hardware`.
         bounds: ``D``.
         bits: ``L x T`` of an element.
         capacity: ``L`` bits.
