@@ -316,7 +316,7 @@ class EvenSearch:
         cycles = np.maximum(part.cycles, np.ceil(total[1:].max(axis=0, initial=0.0) * (1.0 - TOLERANCE)))
         values = bound_values(self.best.goal, energy, cycles)
         sets = [len(kept) for kept in chains]
-        for i in np.flatnonzero(values < self.best.to_beat):
+        for i in np.flatnonzero(values < self.best.to_beat).tolist():
             which = np.unravel_index(i, sets)
             keep = tuple(zip(*(kept[int(k)] for kept, k in zip(chains, which, strict=True)), strict=True))
             decided = tuple((v, t, kept) for v, row in enumerate(keep) for t, kept in enumerate(row))
