@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from codesign.core.ascending import Ascending
 from codesign.core.goals import Objective
 from codesign.mappers.exact.even.fill_states import Decisions
 from codesign.mappers.exact.even.mirrored_profiles import Mirror
@@ -19,8 +20,8 @@ from codesign.mappers.exact.problem.instance import Instance
 from codesign.mapping.constraints import Keep
 from codesign.mapping.nest import FloatArray, IntArray
 
-CHAINS = 0
-"""Stage of a part whose bound was found in closed form; later stages are the search's own."""
+CHAINS, SCREENED, FOUND = range(3)
+"""Stages of a part: bounded in closed form; by the pruned program; by the program itself, and the mapping found was scored."""
 
 _AT_A_TIME = 200_000
 """Coarse profiles bounded at a time."""
@@ -111,14 +112,14 @@ class ProfileQueue:
     def __init__(self, instance: Instance, best: Incumbent, threads: int = 1) -> None:
         self.best, self.threads = best, threads
         self.problem = EvenProblem(instance, _worth_deciding(instance))
-        self._coarse, self._values = self._bound_coarse()
-        self._at, self._ticket = 0, 0
+        self._combinations, values = self._bound_coarse()
+        self._coarse, self._ticket = Ascending(values), 0
         self._waiting: list[tuple[float, float, int, Part]] = []
 
     @property
     def coarse_bound(self) -> float:
         """Lower bound on the coarse profiles not opened yet."""
-        return float(self._values[self._at]) if self._at < len(self._values) else math.inf
+        return self._coarse.first
 
     @property
     def least(self) -> float:
@@ -146,7 +147,7 @@ class ProfileQueue:
             if not self.best.beaten_by(self.bound):
                 break
             if self.coarse_bound <= self.least:
-                self.push_rows(self.bounded(self.open(1)), CHAINS)
+                self.push_rows(self.bounded(self.open(1), self.best.to_beat), CHAINS)
             else:
                 parts.append(self.pop())
         return parts
@@ -164,9 +165,7 @@ class ProfileQueue:
 
     def open(self, most: int) -> IntArray:
         """``P x L`` profiles (a vector for each fan-out) that the next coarse ones, so many at most, stand for."""
-        stop = self._at + int(np.searchsorted(self._values[self._at : self._at + most], self.best.to_beat))
-        columns = self._coarse[self._at : stop].T
-        self._at = stop
+        columns = self._combinations[self._coarse.take(most, self.best.to_beat)].T
         counts = np.array([np.diff(first)[c] for (first, _), c in zip(self._fine, columns, strict=True)])
         each = counts.prod(axis=0)
         which = np.repeat(np.arange(len(each)), each)
@@ -178,14 +177,14 @@ class ProfileQueue:
             rest //= counts[m][which]
         return rows[self._mirror.canonical(rows)]
 
-    def bounded(self, vectors: IntArray) -> Rows:
-        """Those of some profiles whose closed-form bounds may win; changes nothing."""
+    def bounded(self, vectors: IntArray, to_beat: float) -> Rows:
+        """Those of some profiles whose closed-form bounds are below what is to be beaten; changes nothing."""
         bounds = self.problem.bounds(vectors)
         children = self.problem.children_of(vectors)
         cycles = np.maximum(bounds[:, 1:].max(axis=1, initial=0.0), self.problem.hardware.macs / children)
         values = bound_values(self.best.goal, bounds[:, 0], cycles)
         rows = Rows(vectors, bounds[:, 0], np.ceil(cycles * (1.0 - TOLERANCE)), values)
-        return rows.of(np.flatnonzero(values < self.best.to_beat))
+        return rows.of(np.flatnonzero(values < to_beat))
 
     @cached_property
     def _alike(self) -> list[tuple[FloatArray, IntArray]]:
@@ -207,7 +206,7 @@ class ProfileQueue:
         return found
 
     def _bound_coarse(self) -> tuple[IntArray, FloatArray]:
-        """``P x L`` rows of the coarse profiles that may win, and their bounds, the least first (B3)."""
+        """``P x L`` rows of the coarse profiles, and their bounds (B3)."""
         instance, problem, tables = self.problem.instance, self.problem, [rows for rows, _ in self._alike]
         n, n_kinds = instance.n_tensors, len(instance.kind_bounds)
         combinations, left = np.zeros((1, 0), np.int64), instance.kind_bounds[None]
@@ -228,9 +227,7 @@ class ProfileQueue:
         children = stacked[combinations + first[:-1], 0].prod(axis=1)
         cycles = np.maximum(bounds[:, 1:].max(axis=1, initial=0.0), problem.hardware.macs / children)
         values = bound_values(self.best.goal, bounds[:, 0], cycles)
-        order = np.flatnonzero(np.isfinite(values))
-        order = order[np.argsort(values[order], kind="stable")]
-        return combinations[order], values[order]
+        return combinations, values
 
     @cached_property
     def _fine(self) -> list[tuple[IntArray, IntArray]]:
