@@ -111,6 +111,19 @@ class Incumbent:
             self.nest = (Nest(nest.loops.copy(), nest.position.copy()), count)
         return energy, cycles
 
+    def apart(self) -> "Incumbent":
+        """What a search beside this one has to beat; what it finds is taken in by `merge`."""
+        limits = self.value, self.energy, self.cycles
+        return Incumbent(self.kernel, self.goal, math.inf, math.inf, math.inf, None, self.tolerance, *limits)
+
+    def merge(self, other: "Incumbent") -> None:
+        """Take in what a search beside this one found, and its work."""
+        self.evaluated += other.evaluated
+        self.count(other.spent, other.programs)
+        found = other.value, other.energy, other.cycles
+        if other.nest is not None and found < (self.value, self.energy, self.cycles):
+            (self.value, self.energy, self.cycles), self.nest = found, other.nest
+
     def count(self, cells: float, programs: int = 1) -> None:
         """Note work done: programs run, and the cells they filled."""
         self.programs += programs

@@ -110,6 +110,7 @@ class JointProfile:
                     tables.append(table)
         return number, np.array(tables)
 
+    @cached_property
     def program(self) -> JointProgram:
         """The list of operations that `run` goes through."""
         return self.problem.program_of(self.spatial, self.windows.tensor >= 0, bool(self.windows.first[-1] > 0))
@@ -122,7 +123,7 @@ class JointProfile:
             restricted: ``L x 2**T`` added for the tensors each level keeps: infinite to forbid.
             live: ``S`` 0 where a state of `program` is left out.
         """
-        program, tiles, windows = self.program(), self.exact, self.windows
+        program, tiles, windows = self.program, self.exact, self.windows
         penalty = tiles.penalty if restricted is None else tiles.penalty + restricted[..., None]
         price, fixed = np.empty(self.price.shape[1:]), np.empty(self.price.shape[1:])
         weigh(weight, self.price, self.fixed, price, fixed)

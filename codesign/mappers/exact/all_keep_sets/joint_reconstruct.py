@@ -90,22 +90,22 @@ class JointTrace:
         s, x, program = self.filled.start, 0, self.filled.program
         self.slack = _EXACT * max(1.0, abs(float(self.table[s, x])))
         while True:
-            operations = program.operations[program.first[s] : program.first[s + 1]]
-            if operations[0, KIND] == DONE and x == self.table.shape[1] - 1:
+            operations = program.operations[program.first[s] : program.first[s + 1]].tolist()
+            if operations[0][KIND] == DONE and x == self.table.shape[1] - 1:
                 return self.levels, tuple(tuple(row) for row in self.keep)
             found = next((moved for o in operations if (moved := self.undone(o, s, x)) is not None), None)
             if found is None:
                 raise AssertionError("the tables of the dynamic program do not add up")
             source, y, c = found
-            before, behind = self.lattice.sizes(x), self.lattice.sizes(y)
-            for d, (size, grown) in enumerate(zip(before, behind, strict=True)):
-                if grown != size:
-                    self.levels[c].add(d, grown // size)
+            if y != x:
+                for d, (size, grown) in enumerate(zip(self.lattice.sizes(x), self.lattice.sizes(y), strict=True)):
+                    if grown != size:
+                        self.levels[c].add(d, grown // size)
             s, x = source, y
 
-    def undone(self, operation: IntArray, s: int, x: int) -> tuple[int, int, int] | None:
+    def undone(self, operation: list[int], s: int, x: int) -> tuple[int, int, int] | None:
         """The state and tile after an operation, and its level, if it keeps the value."""
-        kind, source, c, what = (int(operation[k]) for k in (KIND, SOURCE, LEVEL, WHAT))
+        kind, source, c, what = operation[KIND], operation[SOURCE], operation[LEVEL], operation[WHAT]
         filled, wanted = self.filled, float(self.table[s, x])
         if kind == END and self.same(float(self.table[source, x] + filled.penalty[c, what, x]), wanted):
             self.keep[c] = [bool(what >> t & 1) for t in range(self.instance.n_tensors)]
@@ -135,10 +135,10 @@ class JointTrace:
                 return s, x + stride, c
         return None
 
-    def slide(self, operation: IntArray, x: int, wanted: float) -> tuple[int, int, int] | None:
+    def slide(self, operation: list[int], x: int, wanted: float) -> tuple[int, int, int] | None:
         """A first loop along which a window slides."""
         filled, grid = self.filled, self.lattice.grid
-        source, c, what, r = (int(operation[k]) for k in (SOURCE, LEVEL, WHAT, SHARED))
+        source, c, what, r = operation[SOURCE], operation[LEVEL], operation[WHAT], operation[SHARED]
         d = int(filled.program.shared[r, 4])
         if filled.closings.steady[r] < 0 or self.free[c, d] == 0:
             return None
@@ -156,10 +156,10 @@ class JointTrace:
                 return source, y, c
         return None
 
-    def chain(self, operation: IntArray, x: int, wanted: float) -> tuple[int, int, int] | None:
+    def chain(self, operation: list[int], x: int, wanted: float) -> tuple[int, int, int] | None:
         """A first loop after which others may save words too."""
         filled, windows = self.filled, self.windows
-        source, c, q, r = (int(operation[k]) for k in (SOURCE, LEVEL, WHAT, SHARED))
+        source, c, q, r = operation[SOURCE], operation[LEVEL], operation[WHAT], operation[SHARED]
         fresh, d = int(filled.program.shared[r, 2]), int(filled.program.shared[r, 4])
         if self.free[c, d] == 0:
             return None

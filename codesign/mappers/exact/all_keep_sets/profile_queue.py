@@ -20,8 +20,8 @@ from codesign.mappers.exact.problem.spatial import options_of
 from codesign.mapping.constraints import Keep
 from codesign.mapping.nest import FloatArray, IntArray
 
-CHAINS = 0
-"""Stage of a part whose bound was found in closed form; later stages are the search's own."""
+CHAINS, SCREENED, FOUND = range(3)
+"""Stages of a part: bounded in closed form; by the pruned program; by the program itself, and the mapping found was scored."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class ProfileQueue:
             if not self.best.beaten_by(self.bound):
                 break
             if self.coarse_bound <= self.least:
-                self.push_rows(self.bounded(self.open(1)), CHAINS)
+                self.push_rows(self.bounded(self.open(1), self.best.to_beat), CHAINS)
             else:
                 parts.append(self.pop())
         return parts
@@ -169,14 +169,14 @@ class ProfileQueue:
             rest //= counts[m][which]
         return rows[self._mirror.canonical(rows)]
 
-    def bounded(self, vectors: IntArray) -> Rows:
-        """Those of some profiles whose closed-form bounds may win; changes nothing."""
+    def bounded(self, vectors: IntArray, to_beat: float) -> Rows:
+        """Those of some profiles whose closed-form bounds are below what is to be beaten; changes nothing."""
         bounds = self.problem.bounds(vectors)
         children = self.problem.children_of(vectors)
         cycles = np.maximum(bounds[:, 1:].max(axis=1, initial=0.0), self.problem.all_kept.hardware.macs / children)
         values = bound_values(self.best.goal, bounds[:, 0], cycles)
         rows = Rows(vectors, bounds[:, 0], np.ceil(cycles * (1.0 - TOLERANCE)), values)
-        return rows.of(np.flatnonzero(values < self.best.to_beat))
+        return rows.of(np.flatnonzero(values < to_beat))
 
     @cached_property
     def _fine(self) -> list[tuple[IntArray, IntArray]]:

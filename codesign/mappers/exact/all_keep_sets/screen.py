@@ -48,7 +48,8 @@ class Screen:
             cap: See `bound`.
             exact: The program.
         """
-        program, _ = next(self._by_program(row[None]))
+        first, factors, _ = self.problem.stacked
+        program = self.problem.program_of(factors[row + first[:-1]], False, False)
         live = np.empty((1, len(program.level)), np.int64)
         self._run(row[None], program, weight[None], np.array([cap]), np.empty(1), live)
         return np.asarray(live[0][self._place(exact, program)])

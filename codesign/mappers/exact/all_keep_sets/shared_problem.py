@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
@@ -157,17 +156,12 @@ class JointProblem:
             spatial: ``c x A`` factors of these dimensions on the fan-outs outside the loop's level c.
         """
         key = (t, axis, spatial.tobytes())
-        with self._lock:  # profiles may be bounded by several threads
+        with self.bases.lock:  # profiles may be bounded by several threads
             if key not in self._known_chains:
                 factors = tuple(tuple(int(f) for f in row) for row in spatial)
                 numbers = self.bases.chain(t, axis, len(spatial), factors)
                 self._known_chains[key] = [(d, self.bases.chain_tables[n]) for d, n in numbers.items() if n >= 0]
             return self._known_chains[key]
-
-    @cached_property
-    def _lock(self) -> Lock:
-        """Held while tables are added."""
-        return Lock()
 
     @cached_property
     def _known_chains(self) -> dict[tuple[int, tuple[int, ...], bytes], list[tuple[int, FloatArray]]]:

@@ -1,6 +1,7 @@
 """Arrays over all tiles that charges are multiples of, made once per computation and shared by all profiles."""
 
 from functools import cached_property
+from threading import RLock
 
 import numpy as np
 
@@ -26,6 +27,7 @@ class BaseArrays:
         self.chain_tables: list[FloatArray] = []
         self.point_table: dict[tuple[int, tuple[bool, ...]], FloatArray] = {}
         self.chain_pool: tuple[FloatArray, IntArray, IntArray] | None = None
+        self.lock = RLock()  # held while chain tables are added or gathered
 
     def words(self, t: int, spread: tuple[int, ...]) -> int:
         """Number of the base array of tensor t for tiles that were spread by these factors."""
@@ -121,29 +123,35 @@ class BaseArrays:
             spatial: Factors of these dimensions on the fan-outs outside that level.
         """
         key = (t, axis, level, spatial)
-        if key not in self.chain_number:
-            lattice = self.instance.lattice
-            width = lattice.grow.shape[1]
-            divisors = np.zeros((len(axis), width), np.int64)
-            for i, d in enumerate(axis):
-                divisors[i, : len(lattice.divisors[d])] = lattice.divisors[d]
-            counts = np.array([len(lattice.divisors[d]) for d in axis], np.int64)
-            if self.instance.bounded_only(t):
-                table = np.ones((2, len(axis), width, int(counts.prod())))
-                table[:, :, 0] = 0.0  # a factor of 1 is no loop
-            else:
-                row = int(np.flatnonzero(self.instance.coef[t][:, axis[0]])[0])
-                table = chain_table(
-                    level,
-                    divisors,
-                    counts,
-                    np.array([lattice.bounds[d] for d in axis], np.int64),
-                    self.instance.coef[t, row, list(axis)],
-                    np.array(spatial, np.int64).reshape(level, len(axis)),
-                    self.instance.problem.reuse == Reuse.WALK.value,
-                )
-            self.chain_number[key] = {d: self._add_chain(table[:, i]) for i, d in enumerate(axis)}
-        return self.chain_number[key]
+        with self.lock:
+            if key not in self.chain_number:
+                self.chain_number[key] = self._chain_of(t, axis, level, spatial)
+            return self.chain_number[key]
+
+    def _chain_of(
+        self, t: int, axis: tuple[int, ...], level: int, spatial: tuple[tuple[int, ...], ...]
+    ) -> dict[int, int]:
+        lattice = self.instance.lattice
+        width = lattice.grow.shape[1]
+        divisors = np.zeros((len(axis), width), np.int64)
+        for i, d in enumerate(axis):
+            divisors[i, : len(lattice.divisors[d])] = lattice.divisors[d]
+        counts = np.array([len(lattice.divisors[d]) for d in axis], np.int64)
+        if self.instance.bounded_only(t):
+            table = np.ones((2, len(axis), width, int(counts.prod())))
+            table[:, :, 0] = 0.0  # a factor of 1 is no loop
+        else:
+            row = int(np.flatnonzero(self.instance.coef[t][:, axis[0]])[0])
+            table = chain_table(
+                level,
+                divisors,
+                counts,
+                np.array([lattice.bounds[d] for d in axis], np.int64),
+                self.instance.coef[t, row, list(axis)],
+                np.array(spatial, np.int64).reshape(level, len(axis)),
+                self.instance.problem.reuse == Reuse.WALK.value,
+            )
+        return {d: self._add_chain(table[:, i]) for i, d in enumerate(axis)}
 
     def _add_chain(self, table: FloatArray) -> int:
         if table.max() <= 0.0:
@@ -157,16 +165,20 @@ class BaseArrays:
 
     def chains(self) -> tuple[FloatArray, IntArray, IntArray]:
         """All chain tables, the (factor, sub-tile) pairs that may save after other loops, and their number."""
-        if self.chain_pool is None:
-            special = [np.argwhere(table.max(axis=0) > 0.0) for table in self.chain_tables]
-            rows = np.zeros((max(1, len(special)), max([1, *map(len, special)]), 2), np.int64)
-            for i, pairs in enumerate(special):
-                rows[i, : len(pairs)] = pairs
-            n_sub = self.axis_tables[3].shape[1] - 1
-            empty = np.zeros((1, 2, self.instance.lattice.grow.shape[1], n_sub))
-            tables = np.stack(self.chain_tables) if self.chain_tables else empty
-            self.chain_pool = (tables, rows, np.array([len(p) for p in special] or [0], np.int64))
-        return self.chain_pool
+        with self.lock:
+            if self.chain_pool is None:
+                self.chain_pool = self._gathered()
+            return self.chain_pool
+
+    def _gathered(self) -> tuple[FloatArray, IntArray, IntArray]:
+        special = [np.argwhere(table.max(axis=0) > 0.0) for table in self.chain_tables]
+        rows = np.zeros((max(1, len(special)), max([1, *map(len, special)]), 2), np.int64)
+        for i, pairs in enumerate(special):
+            rows[i, : len(pairs)] = pairs
+        n_sub = self.axis_tables[3].shape[1] - 1
+        empty = np.zeros((1, 2, self.instance.lattice.grow.shape[1], n_sub))
+        tables = np.stack(self.chain_tables) if self.chain_tables else empty
+        return tables, rows, np.array([len(p) for p in special] or [0], np.int64)
 
     def _add(self, key: tuple[int, tuple[int, ...], int], array: FloatArray) -> None:
         used = sum(n >= 0 for n in self.number.values())
