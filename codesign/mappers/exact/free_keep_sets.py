@@ -208,6 +208,14 @@ def _alike(instance: Instance, m: int, options: FanoutOptions) -> FloatArray:
     return np.concatenate([children[:, None], share, distinct, options.by_kind], axis=1)
 
 
+def _products(columns: list[FloatArray]) -> FloatArray:
+    """``(L + 1) x P`` products of the first so many columns."""
+    out = np.ones((len(columns) + 1, len(columns[0])))
+    for m, column in enumerate(columns):
+        np.multiply(out[m], column, out=out[m + 1])
+    return out
+
+
 class _Tables:
     """Energy of every (tensor, outer level, inner level) under all coarse profiles at a time."""
 
@@ -220,23 +228,29 @@ class _Tables:
         if self.count > _MOST_COMBINATIONS:
             return
         n = instance.n_tensors
-        index = np.indices([len(r) for r in rows]).reshape(n_levels, -1)
-        kinds = np.array([rows[m][index[m], 1 + 2 * n :] for m in range(n_levels)]).prod(axis=0)
-        left = instance.kind_bounds / kinds
-        index = index[:, (left == np.floor(left)).all(axis=1)]
+        index = self._index(rows, 1 + 2 * n)
         self.index, self.count = index, index.shape[1]
-        children = np.array([rows[m][index[m], 0] for m in range(n_levels)])
-        one = np.ones((1, self.count))
-        self.children = children
-        self.instances = np.concatenate([one, children]).cumprod(axis=0)
-        self.shares, self.distinct, self.copies = [], [], []
-        for t in range(n):
-            share = np.array([rows[m][index[m], 1 + t] for m in range(n_levels)])
-            distinct = np.array([rows[m][index[m], 1 + n + t] for m in range(n_levels)])
-            self.shares.append(np.concatenate([one, share]).cumprod(axis=0))
-            self.distinct.append(distinct)
-            self.copies.append(np.concatenate([one, distinct]).cumprod(axis=0))
+
+        def column(c: int) -> list[FloatArray]:
+            return [rows[m][index[m], c] for m in range(n_levels)]
+
+        self.children = column(0)
+        self.instances = _products(self.children)
+        self.shares = [_products(column(1 + t)) for t in range(n)]
+        self.distinct = [column(1 + n + t) for t in range(n)]
+        self.copies = [_products(self.distinct[t]) for t in range(n)]
         self.pairs: dict[tuple[int, int, int], FloatArray] = {}
+
+    def _index(self, rows: list[FloatArray], kinds: int) -> IntArray:
+        """``L x P`` the row of every fan-out under each coarse profile: factors of each kind divide the bounds."""
+        index = np.zeros((0, 1), np.int64)
+        left = self.instance.kind_bounds[:, None]
+        for table in rows:
+            old, new = (i.ravel() for i in np.indices((index.shape[1], len(table))))
+            now = left[:, old] / table[new, kinds:].T
+            fits = (now == np.floor(now)).all(axis=0)
+            index, left = np.concatenate([index[:, old[fits]], new[None, fits]]), now[:, fits]
+        return index
 
     def _coarse(self, m: int) -> FloatArray:
         """Different options of a fan-out: children, product of the factors per tensor, different words per tensor."""

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from codesign.core.ascending import Ascending
 from codesign.mappers.exact.all_keep_sets.fill_states import Decisions
 from codesign.mappers.exact.all_keep_sets.mirrored_profiles import Mirror
 from codesign.mappers.exact.all_keep_sets.shared_problem import JointProblem
@@ -99,17 +100,14 @@ class ProfileQueue:
     def __init__(self, free: FreeKeep, best: Incumbent, threads: int = 1) -> None:
         self.free, self.best, self.threads = free, best, threads
         self.problem = JointProblem(free.instance, _worth_deciding(free.instance), free.bases)
-        values = free.values(())
-        order = np.flatnonzero(np.isfinite(values))
-        self._coarse = order[np.argsort(values[order], kind="stable")]
-        self._values, self._at = values[self._coarse], 0
+        self._coarse = Ascending(free.values(()))
         self._waiting: list[tuple[float, float, int, Part]] = []
         self._ticket = 0
 
     @property
     def coarse_bound(self) -> float:
         """Lower bound on the coarse profiles not opened yet."""
-        return float(self._values[self._at]) if self._at < len(self._values) else math.inf
+        return self._coarse.first
 
     @property
     def least(self) -> float:
@@ -155,9 +153,7 @@ class ProfileQueue:
 
     def open(self, most: int) -> IntArray:
         """``P x L`` profiles (a vector for each fan-out) that the next coarse ones, so many at most, stand for."""
-        stop = self._at + int(np.searchsorted(self._values[self._at : self._at + most], self.best.to_beat))
-        columns = self.free.tables.index[:, self._coarse[self._at : stop]]
-        self._at = stop
+        columns = self.free.tables.index[:, self._coarse.take(most, self.best.to_beat)]
         counts = np.array([np.diff(first)[c] for (first, _), c in zip(self._fine, columns, strict=True)])
         each = counts.prod(axis=0)
         which = np.repeat(np.arange(len(each)), each)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from codesign.core.ascending import Ascending
 from codesign.core.goals import Objective
 from codesign.mappers.exact.incumbent import TOLERANCE, Goal, Incumbent, whole_cycles
 from codesign.mappers.exact.one_keep_set.depth_first import chase
@@ -82,27 +83,23 @@ class ProfileSearch:
     ) -> None:
         self.fixed, self.choices_at, self.best, self.block = fixed, choices_at, best, block
         limit = best.value * (1.0 - TOLERANCE) if math.isfinite(best.value) else math.inf
-        order = np.flatnonzero(values < limit)
-        self._order = order[np.argsort(values[order], kind="stable")]
-        self._quick = values[self._order]
+        self._quick = Ascending(values, limit)
         self._waiting: list[tuple[float, float, int, IntArray, Profile | None]] = []
-        self._at, self._ticket = 0, 0
+        self._ticket = 0
         self.unsearched = math.inf
         self.opened = 0
 
     @property
     def bound(self) -> float:
         """Lower bound on all profiles not searched yet; infinite when none is left."""
-        quick = float(self._quick[self._at]) if self._at < len(self._quick) else math.inf
-        return min(quick, self._waiting[0][0]) if self._waiting else quick
+        return min(self._quick.first, self._waiting[0][0]) if self._waiting else self._quick.first
 
     def step(self) -> None:
         """Sharpen the bounds of a block of profiles, or of one profile, or search one."""
         best, fixed = self.best, self.fixed
-        quick = self._at < len(self._quick)
-        if quick and (not self._waiting or self._quick[self._at] <= self._waiting[0][0]):
-            choices = self.choices_at(self._order[self._at : self._at + self.block])
-            self._at += self.block
+        quick = self._quick.first
+        if math.isfinite(quick) and (not self._waiting or quick <= self._waiting[0][0]):
+            choices = self.choices_at(self._quick.take(self.block))
             energy, cycles = fixed.sharper_bounds(choices)
             for value, spent, choice in zip(bound_values(best.goal, energy, cycles), energy, choices, strict=True):
                 self._ticket += 1
