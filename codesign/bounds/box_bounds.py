@@ -15,6 +15,7 @@ from codesign.bounds.machine_searches import Beside, MachineSearches
 from codesign.bounds.parts import Figures
 from codesign.bounds.vector import VectorWork
 from codesign.evaluation.metrics import OBJECTIVES
+from codesign.mapping.nest import Nest
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -22,6 +23,9 @@ Indices = NDArray[np.int64]
 
 TRIED = 9
 """Choices of a parameter that are tried with known mappings."""
+
+_LEAST_RISE = 1e-3
+"""Of the rise of a bound that is worth something, what no rise at all counts as."""
 
 _PRODUCT = "edp_js"
 
@@ -164,31 +168,35 @@ class BoxBounds:
             metrics: That are bounded.
             most: A rise (of logarithms) from which more is no better.
         """
-        whole = self._expected(low, high, metrics)
+        machine = self._figures.of(low[None], high[None])[0].architecture(0)
+        nests = [searches.best_mapping(machine) for searches in self._searches.of(machine)]
+        whole = self._expected(low, high, metrics, nests)
         if not np.isfinite(whole).all():
             return None
         best, chosen = 0.0, None
         for column in np.flatnonzero(high > low).tolist():
-            for first in self._needs(low, high, column) | {int(low[column] + high[column]) // 2 + 1}:
+            for first in self._needs(low, high, column, nests) | {int(low[column] + high[column]) // 2 + 1}:
                 under, over = high.copy(), low.copy()
                 under[column], over[column] = first - 1, first
-                halves = self._expected(low, under, metrics), self._expected(over, high, metrics)
-                rise = sum(min(float(np.log(half / whole).max()), most) for half in halves)
-                if rise > best:
-                    best, chosen = rise, (column, first)
+                halves = (self._expected(*half, metrics, nests) for half in ((low, under), (over, high)))
+                rises = [min(float(np.log(half / whole).max()), most) for half in halves]
+                score = math.prod(
+                    max(rise, _LEAST_RISE * most) for rise in rises
+                )  # the product rule of strong branching
+                if score > best:
+                    best, chosen = score, (column, first)
         return chosen
 
-    def _expected(self, low: Indices, high: Indices, metrics: Sequence[str]) -> Floats:
-        """About what the bounds of a box would be after searches: by the mappings known, infinite without."""
+    def _expected(self, low: Indices, high: Indices, metrics: Sequence[str], nests: Sequence[Nest | None]) -> Floats:
+        """About what the bounds of a box would be after searches: by mappings that fit, else others known, infinite without."""
         figures, area, leakage = self._figures.of(low[None], high[None])
-        found = self._searches.best_products(figures.architecture(0))
+        found = self._searches.best_products(figures.architecture(0), nests)
         return np.asarray(self._values(figures, area, leakage, [found], metrics, exactly=False)[0])
 
-    def _needs(self, low: Indices, high: Indices, column: int) -> set[int]:
-        """Of the best mapping of each layer, the first choice of a parameter with which it fits, if that is not the first in the box."""
+    def _needs(self, low: Indices, high: Indices, column: int, nests: Sequence[Nest | None]) -> set[int]:
+        """Of a mapping of each layer, the first choice of a parameter with which it fits, if that is not the first in the box."""
         machine = self._figures.of(low[None], high[None])[0].architecture(0)
         searches = self._searches.of(machine)
-        nests = [s.best_mapping(machine) for s in searches]
         fits: dict[int, list[bool]] = {}
 
         def fitting(choice: int) -> list[bool]:

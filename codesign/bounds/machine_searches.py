@@ -14,6 +14,7 @@ from codesign.bounds.layer import LayerFacts
 from codesign.bounds.searches import CYCLES, ENERGY, PRODUCT, WEIGHTED, LayerSearches, whole_cycles
 from codesign.bounds.structure import prices_of, with_prices
 from codesign.core.factors import divisors
+from codesign.mapping.nest import Nest
 
 Floats = NDArray[np.float64]
 
@@ -155,14 +156,19 @@ class MachineSearches:
             scores[k] = searches.scores(machine)
         return most
 
-    def best_products(self, machine: Architecture) -> tuple[float, float]:
-        """Energy in pJ and cycles of all layers by the mappings known, of each layer the one of the least product; infinite without."""
+    def best_products(self, machine: Architecture, nests: Sequence[Nest | None] = ()) -> tuple[float, float]:
+        """Energy in pJ and cycles of all layers by the mappings known, of each layer the one of the least product; infinite without.
+
+        Args:
+            machine: Any.
+            nests: Of each layer one that is taken where it fits; empty: none is.
+        """
         energy_pj = cycles = 0.0
-        for searches, count in zip(self.of(machine), self._counts, strict=True):
-            scores = searches.scores(machine)
-            if not scores:
-                return math.inf, math.inf
-            best = min(scores, key=lambda score: score[0] * score[1])
+        for k, (searches, count) in enumerate(zip(self.of(machine), self._counts, strict=True)):
+            nest = nests[k] if nests else None
+            best = searches.score(machine, nest) if nest is not None else (math.inf, math.inf)
+            if math.isinf(best[0]):
+                best = min(searches.scores(machine), key=lambda score: score[0] * score[1], default=best)
             energy_pj, cycles = energy_pj + count * best[0], cycles + count * best[1]
         return energy_pj, cycles
 

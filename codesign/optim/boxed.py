@@ -55,6 +55,9 @@ ROOTS = 32
 _SHARE = 0.1
 """Of what is left to prove of a box, that its sharpened bounds may be off by."""
 
+_NEAR = 1.05
+"""Boxes no further than this from being settled are cut by mappings known; before, these tell too little of what a half needs."""
+
 _FEW, _MANY_OPEN, _FEWER = 256, 10_000, 16
 """Boxes of so many designs are split into them at once where bounds are quick; of fewer where that many boxes are open."""
 
@@ -323,7 +326,8 @@ class BoxProof:
         if self._bounds.slow and not self._sharp[boxes[0]]:
             self._sharpen(int(boxes[0]), enough)
             return
-        cut = self._cut(int(boxes[0])) if self._bounds.slow else None
+        near = self._bounds.slow and self._factor[boxes[0]] <= (1.0 + self._epsilon) * _NEAR
+        cut = self._cut(int(boxes[0])) if near else None
         low, high, inherited = cut or self._split(self._low[boxes], self._high[boxes], self._bound[boxes])
         mask = np.ones(len(self._factor), dtype=np.bool_)
         mask[boxes] = False
