@@ -355,7 +355,10 @@ def _slide(
                 overlap = charges.base[charges.slide_of[level, b, d]]
                 for x in range(target.shape[0]):
                     shared[x] += weight * overlap[x]
-    if steady and machine.free[level, d] == 1 and (machine.stage_dim[v] == d or machine.loose[level, d] == 1):
+    ready = machine.loose[level, d] == 1
+    if machine.stage_dim[v] >= 0:  # as in `may_loop`: the dimensions in order come first
+        ready = machine.stage_dim[v] == d
+    if steady and ready and machine.free[level, d] == 1:
         offer_window_loops(target, table[after_loop(v, d, machine)], whole, shared, scratch[2], d, grid)
         return
     for j in range(1, grid.n_divisors[d]):
