@@ -21,6 +21,7 @@ from codesign.mappers.exact.problem.spatial import count_sums, lay_out
 from codesign.mappers.registry import create
 from codesign.mapping.constraints import Constraints, Keep, LevelConstraints, MappingProblem
 from codesign.workloads.computation import Computation
+from experiments.attacks.even_mappings import enumerate_all
 from experiments.attacks.problems import random_problem
 
 
@@ -254,3 +255,20 @@ def test_evaluations_bound_the_search() -> None:
     problem = MappingProblem(computation, architecture(words=256.0, bandwidth=0.5))
     result = ExactMapper().map(problem, Objective.EDP, budget=Budget(evaluations=40), seed=0)
     assert result.evaluated <= 40 or result.proof is Proof.OPTIMAL
+
+
+@pytest.mark.parametrize(("c", "p", "r", "words"), [(2, 3, 4, 12.0), (4, 3, 4, 20.0)])
+def test_a_window_does_not_slide_before_the_loops_in_a_fixed_order(c: int, p: int, r: int, words: float) -> None:
+    price = AccessEnergy(1.0, 1.0, 1.0)
+    levels = (
+        StorageLevel("DRAM", word_bits=8, energy=price),
+        StorageLevel("Buffer", capacity_bytes=words, word_bits=8, energy=price),
+    )
+    machine = Architecture("two", levels, Arithmetic(bits=8, energy_pj=1.0))
+    computation = Computation.parse("O[c,p] += I[c,p+r] * W[c,r]", c=c, p=p, r=r)
+    problem = MappingProblem(computation, machine, Constraints((LevelConstraints("DRAM", order=("p", "c")),)))
+    least, _ = enumerate_all(problem, Reuse.TIMELOOP, 300_000)
+    for objective, value in zip((Objective.ENERGY, Objective.LATENCY, Objective.EDP), least, strict=True):
+        found = ExactMapper().map(problem, objective, budget=Budget(), seed=0)
+        assert found.cost is not None and found.proof is Proof.OPTIMAL
+        assert objective.of(found.cost) == pytest.approx(value, rel=1e-9)
