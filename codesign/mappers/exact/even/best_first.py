@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise, product
+from itertools import islice, pairwise, product
 
 import numpy as np
 
@@ -41,6 +41,9 @@ _FEWEST_AT_A_TIME, _MOST_AT_A_TIME = 16, 512
 _TESTED_ENOUGH, _WORTH_TESTING = 64, 0.02
 """A port that drops a smaller share of so many profiles is left to the program itself."""
 
+_FEW_LEFT = 8
+"""Keep sets of a profile that are searched one by one at once; each takes a few runs of the program."""
+
 SCREENED, FOUND = CHAINS + 1, CHAINS + 2
 """Stages of a part: the pruned program has bounded it; the program itself has, and the mapping found was scored."""
 
@@ -53,9 +56,10 @@ def search_even(instance: Instance, best: Incumbent, threads: int = 1) -> float:
         best: The incumbent, improved in place.
         threads: Profiles to bound at a time.
     """
-    if any(k is Keep.FREE for row in instance.decisions for k in row):
+    search = EvenSearch(instance, best, threads)
+    if search.free and not search.timed:
         best.ask(at_once=True)
-    return EvenSearch(instance, best, threads).run()
+    return search.run()
 
 
 class EvenSearch:
@@ -73,6 +77,8 @@ class EvenSearch:
         self.problem = self.queue.problem
         self.by_latency = best.goal.objective is Objective.LATENCY
         self.timed = self.by_latency or math.isfinite(best.goal.latency_limit)
+        decisions = self.problem.decisions
+        self.free = [(v, t) for v, row in enumerate(decisions) for t, k in enumerate(row) if k is Keep.FREE]
         self.energy_only = np.zeros(1 + self.problem.n_ports)
         self.energy_only[0] = 1.0
         self._screen = Screen(self.problem)
@@ -182,7 +188,8 @@ class EvenSearch:
         return rows, tested, cells
 
     def _search(self, pool: ThreadPoolExecutor, parts: list[Part]) -> None:
-        """Run the program itself for some parts."""
+        """Run the program itself for some parts, or go on with their keep sets where few may win."""
+        parts = [part for part in parts if not self._few_left(part)]
         bounded = map(self._bounded, parts) if len(parts) == 1 else pool.map(self._bounded, parts)
         for part, profile, live, energy in bounded:
             self._sharpen(part, profile, live, energy)
@@ -285,20 +292,28 @@ class EvenSearch:
 
         Where cycles are limited or minimised all keep sets go back one by one, each with the least cycles of its own ports.
         """
-        keep, row = part.found, self.problem.decisions
+        keep = part.found
         profile = EvenProfile(self.problem, np.array(part.row))
-        free = [(v, t) for v, choices in enumerate(row) for t, k in enumerate(choices) if k is Keep.FREE]
-        if self.timed and free and not part.fixed:
+        if self.timed and self.free and not part.fixed:
             for other in self._alone(part, profile):
                 self.queue.push(other)
             return
         fixed = FixedProfile(profile, keep)
         self._unsearched = min(self._unsearched, search_profile(fixed, part.value, part.cycles, self.best))
         taken, decided = {(v, t) for v, t, _ in part.fixed}, part.fixed
-        for v, t in free:
+        for v, t in self.free:
             if (v, t) not in taken:
                 self.queue.push(replace(part, stage=SCREENED, fixed=(*decided, (v, t, not keep[v][t]))))
                 decided = (*decided, (v, t, keep[v][t]))
+
+    def _few_left(self, part: Part) -> bool:
+        """Whether few keep sets of a part may win where cycles are limited or minimised (B7); they go into the queue."""
+        if not self.timed or part.fixed or not self.free or self.best.nest is None:
+            return False
+        others = list(islice(self._alone(part, EvenProfile(self.problem, np.array(part.row))), _FEW_LEFT + 1))
+        for other in others if len(others) <= _FEW_LEFT else ():
+            self.queue.push(other)
+        return len(others) <= _FEW_LEFT
 
     def _alone(self, part: Part, profile: EvenProfile) -> Iterator[Part]:
         """Every keep set of a part that may win, by the fewest words of its boundaries (B1)."""
