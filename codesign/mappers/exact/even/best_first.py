@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise, product
+from itertools import islice, pairwise, product
 
 import numpy as np
 
@@ -38,6 +38,9 @@ _FEWEST_AT_A_TIME, _MOST_AT_A_TIME = 16, 512
 _TESTED_ENOUGH, _WORTH_TESTING = 64, 0.02
 """A port that drops a smaller share of so many profiles is left to the program itself."""
 
+_FEW_LEFT = 8
+"""Keep sets of a profile that are searched one by one at once; each takes a few runs of the program."""
+
 
 def search_even(instance: Instance, best: Incumbent, threads: int = 1) -> float:
     """Search every profile and keep set; returns a lower bound on what was not searched (infinite if nothing).
@@ -47,9 +50,10 @@ def search_even(instance: Instance, best: Incumbent, threads: int = 1) -> float:
         best: The incumbent, improved in place.
         threads: Profiles to bound at a time.
     """
-    if any(k is Keep.FREE for row in instance.decisions for k in row):
+    search = EvenSearch(instance, best, threads)
+    if search.free and not search.timed:
         best.ask(at_once=True)
-    return EvenSearch(instance, best, threads).run()
+    return search.run()
 
 
 class EvenSearch:
@@ -65,6 +69,8 @@ class EvenSearch:
         self.best, self.threads = best, threads
         self.queue = ProfileQueue(instance, best, threads)
         self.problem = self.queue.problem
+        decisions = self.problem.decisions
+        self.free = [(v, t) for v, row in enumerate(decisions) for t, k in enumerate(row) if k is Keep.FREE]
         self._screen = Screen(self.problem)
         self._programs = PartSearch(self.problem, self._screen, best.goal)
         self.by_latency, self.timed = self._programs.by_latency, self._programs.timed
@@ -108,7 +114,9 @@ class EvenSearch:
         elif queue.first.stage == FOUND:
             self._divide(queue.pop())
         else:
-            tasks.give(partial(self._programs.search, queue.pop(), best.apart()), self._taken_in)
+            part = queue.pop()
+            if not self._few_left(part):
+                tasks.give(partial(self._programs.search, part, best.apart()), self._taken_in)
 
     def _take(self, most: int, stage: int) -> list[Part]:
         """The first parts that wait, while they are at this stage."""
@@ -135,7 +143,8 @@ class EvenSearch:
                 self.queue.push(part)
         if promising is not None and promising.value < self._tried:  # likely a better incumbent
             self._tried = promising.value
-            self._taken_in(self._programs.search(promising, self.best.apart()))
+            if not self._few_left(promising):
+                self._taken_in(self._programs.search(promising, self.best.apart()))
 
     def _weights(self) -> list[int]:
         """What to bound, first what drops most profiles: energy (0), or the cycles of port j (1 + j), weighed with energy if both count.
@@ -192,20 +201,28 @@ class EvenSearch:
 
         Where cycles are limited or minimised all keep sets go back one by one, each with the least cycles of its own ports.
         """
-        keep, row = part.found, self.problem.decisions
+        keep = part.found
         profile = EvenProfile(self.problem, np.array(part.row))
-        free = [(v, t) for v, choices in enumerate(row) for t, k in enumerate(choices) if k is Keep.FREE]
-        if self.timed and free and not part.fixed:
+        if self.timed and self.free and not part.fixed:
             for other in self._alone(part, profile):
                 self.queue.push(other)
             return
         fixed = FixedProfile(profile, keep)
         self._unsearched = min(self._unsearched, search_profile(fixed, part.value, part.cycles, self.best))
         taken, decided = {(v, t) for v, t, _ in part.fixed}, part.fixed
-        for v, t in free:
+        for v, t in self.free:
             if (v, t) not in taken:
                 self.queue.push(replace(part, stage=SCREENED, fixed=(*decided, (v, t, not keep[v][t]))))
                 decided = (*decided, (v, t, keep[v][t]))
+
+    def _few_left(self, part: Part) -> bool:
+        """Whether few keep sets of a part may win where cycles are limited or minimised (B7); they go into the queue."""
+        if not self.timed or part.fixed or not self.free or self.best.nest is None:
+            return False
+        others = list(islice(self._alone(part, EvenProfile(self.problem, np.array(part.row))), _FEW_LEFT + 1))
+        for other in others if len(others) <= _FEW_LEFT else ():
+            self.queue.push(other)
+        return len(others) <= _FEW_LEFT
 
     def _alone(self, part: Part, profile: EvenProfile) -> Iterator[Part]:
         """Every keep set of a part that may win, by the fewest words of its boundaries (B1)."""

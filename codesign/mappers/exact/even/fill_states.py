@@ -143,6 +143,7 @@ class _Builder:
         self.n_levels, self.n_tensors = len(decisions), len(decisions[0])
         tensors = range(self.n_tensors)
         self.usual = [[self.statuses(c, t, stacks[t]) for t in tensors] for c in range(self.n_levels)]
+        self.parents = [[[x for x in statuses if not x.held] for statuses in row] for row in self.usual]
         self.allowed = [
             [{*self.usual[c][t], *(self.fresh_statuses(c, t) if moves.followed[t] else ())} for t in tensors]
             for c in range(self.n_levels)
@@ -334,12 +335,12 @@ class _Builder:
 
     def committed(self, state: _State, closed: list[int]) -> Iterator[_State]:
         """States with some tensors committed instead."""
-        parents = [[x for x in self.usual[state.level][t] if not x.held] for t in closed]
-        for statuses in product(*parents):
-            choice = list(state.choice)
+        level, stage, waiting, choice = state
+        for statuses in product(*(self.parents[level][t] for t in closed)):
+            after = list(choice)
             for t, status in zip(closed, statuses, strict=True):
-                choice[t] = status
-            yield state._replace(choice=tuple(choice))
+                after[t] = status
+            yield _State(level, stage, waiting, tuple(after))
 
     def number_of(self, held: tuple[int, ...]) -> int:
         """Number of a set of levels."""

@@ -360,12 +360,6 @@ def trace_program(
 
     Args:
         table: As filled by `run_program` with the other arguments.
-        program: See there.
-        grid: See there.
-        moved: See there.
-        prices: See there.
-        charge: See there.
-        penalty: See there.
         start: The state at the MACs.
         slack: Values that differ by no more are equal.
         parts: Room.

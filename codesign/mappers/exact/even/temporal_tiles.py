@@ -82,10 +82,7 @@ def shared_words(
     Args:
         t: The tensor.
         value: See `fill_tiles`.
-        inside: See there.
-        coef: See there.
         slides: ``T x A x D`` 1 where windows overlap when the dimension moves the axis.
-        words: See there.
         shared: ``L x L x D x N``, overwritten.
         steady: ``L x L x D``, overwritten.
     """
@@ -120,7 +117,6 @@ def tiles_of_axis(
     Args:
         dims: Dimensions of the axis.
         value: See `fill_tiles`.
-        inside: See there.
         place: ``D x sizes`` position of every divisor of a bound.
         counts: ``D`` number of them.
         out: Overwritten.
@@ -141,10 +137,6 @@ def list_chains(
 
     Args:
         number: See `codesign.mappers.exact.even.joint_program.Moved`, as for `saving`, `row`, `axis_tile` and `place`.
-        saving: See there.
-        row: See there.
-        axis_tile: See there.
-        place: See there.
         grid: The lattice of temporal tiles.
         chains: See there; rows beyond its end are counted only.
         first: Overwritten; its last entry says how many there are.
