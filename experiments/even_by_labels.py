@@ -20,10 +20,7 @@ from codesign.core.jit import compiling_cpu_seconds
 from codesign.cost.arrays import Reuse
 from codesign.cost.packed import make_kernel
 from codesign.mappers.exact import ExactMapper
-from codesign.mappers.exact.free_keep_sets import FreeKeep
 from codesign.mappers.exact.incumbent import Goal, Incumbent
-from codesign.mappers.exact.keep_set_search import keep_sets
-from codesign.mappers.exact.problem.charge_bases import BaseArrays
 from codesign.mappers.exact.problem.instance import make_instance
 from codesign.mappers.exact.uneven.place_search import PlaceSearch
 from codesign.mappers.exact.uneven.places import Places
@@ -99,7 +96,7 @@ def by_labels(problem: MappingProblem, objective: Objective, start: Mapping, tim
     nest = encode_nest(problem.computation, problem.architecture, start)
     best.offer(nest, len(nest.loops))
     known = best.value = best.value * (1.0 + APART)
-    search = PlaceSearch(FreeKeep(instance, keep_sets(instance), BaseArrays(instance), best), best, _EvenPlaces)
+    search = PlaceSearch(instance, best, _EvenPlaces)
     ended = math.isinf(search.run())
     return best.value if best.value < known else math.inf, ended
 

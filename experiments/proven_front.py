@@ -8,14 +8,14 @@ Cases are gemmcore, convcore and eyeriss (`experiments.exhaustive`), dosa:NETWOR
 Gemmini-like designs, `spaces.dosa`), wide (with mobilenet_v2), and SPACE:NETWORK for any space and network that the command line knows.
 Designs are judged by proven EDP-optimal mappings; latency, energy and area are minimised. The last line is one JSON object. `front_equal`
 says whether the front found is that of the table, `worst_factor` how much better than an evaluated design any design of the table is; both are null
-where there is no table. A run that meets `--time-limit` (or `--seconds`) says what it has proven so far. With one objective the line names the `best` design; the file of
+where there is no table. `--fixed NAME=VALUE ...` takes the part of a space in which parameters have these values. A run that meets `--time-limit` (or `--seconds`) says what it has proven so far. With one objective the line names the `best` design; the file of
 `--out` holds the front in any case.
 """
 
 import json
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,10 @@ from codesign.workloads.network import Network
 from experiments.dosa_networks import dosa_network
 from experiments.exhaustive import TABLES, cases, read_table
 from experiments.options import head_parser
+from spaces.design import DesignSpace as WrittenSpace
 from spaces.dosa import DOSA
+from spaces.parameters import Ordinal
+from spaces.space import Space
 
 Floats = NDArray[np.float64]
 
@@ -95,6 +98,38 @@ def case_of(name: str) -> Case:
         raise unknown_name("case", name, [*cases(), "wide", "scratchpad:NETWORK"])
     space = load_design_space(space_name)
     return Case(name, space, load_network(network, bits=space.bits, partial_bits=space.partial_bits))
+
+
+def part_of(case: Case, fixed: list[str]) -> Case:
+    """The designs of a case in which some parameters have the values given.
+
+    Args:
+        case: The whole.
+        fixed: Each as NAME=VALUE.
+
+    Raises:
+        UserError: A parameter has no such value, or there is none of that name.
+    """
+    design = case.space
+    if not fixed or not isinstance(design, WrittenSpace):
+        return case
+    parameters = {p.name: p for p in design.space.parameters}
+    for text in fixed:
+        name, _, value = text.partition("=")
+        if name not in parameters:
+            raise unknown_name("parameter", name, parameters)
+        chosen = [v for v in parameters[name].choices if str(v) == value]
+        if not chosen:
+            raise UserError(
+                f"parameter {name!r} has no value {value!r}: {', '.join(map(str, parameters[name].choices))}"
+            )
+        parameters[name] = Ordinal(name, chosen, when=parameters[name].when)
+    for name, parameter in parameters.items():
+        if parameter.when is not None and len(left := parameters[parameter.when.parameter].choices) == 1:
+            never = left[0] not in parameter.when.values
+            parameters[name] = Ordinal(name, parameter.choices[:1] if never else parameter.choices)
+    space = Space(list(parameters.values()), constraints=design.space.constraints)
+    return replace(case, name="-".join([case.name, *fixed]), space=replace(design, space=space), table=None)
 
 
 def judge(case: Case, point: dict[str, Any]) -> dict[str, float] | None:
@@ -185,6 +220,9 @@ def main(arguments: list[str]) -> None:
     """Prove one case and print the line."""
     parser = head_parser(__doc__, out=None, smoke="convcore within 50 %%", about_out="folder for the line as a file")
     parser.add_argument("--case", default="gemmcore", help="gemmcore, convcore, eyeriss, wide or SPACE:NETWORK")
+    parser.add_argument(
+        "--fixed", nargs="*", default=[], metavar="NAME=VALUE", help="parameters that have one value only"
+    )
     parser.add_argument("--epsilon", type=float, default=0.0, help="designs at most this share better are left out")
     parser.add_argument(
         "--time-limit",
@@ -196,7 +234,7 @@ def main(arguments: list[str]) -> None:
         help="CPU seconds after which the gap is reported",
     )
     options = parser.parse_args(arguments)
-    case = case_of("convcore" if options.smoke else options.case)
+    case = part_of(case_of("convcore" if options.smoke else options.case), options.fixed)
     epsilon = 0.5 if options.smoke else options.epsilon
     started = time.process_time()
     found = prove(case, epsilon, options.cpu_limit)

@@ -1,5 +1,6 @@
 """Bounds of boxes of a hardware space for a workload: the tables of designs, asked for optimistic machines (rule LB12)."""
 
+import math
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Protocol, final
@@ -14,6 +15,7 @@ from codesign.bounds.machine_searches import Beside, MachineSearches
 from codesign.bounds.parts import Figures
 from codesign.bounds.vector import VectorWork
 from codesign.evaluation.metrics import OBJECTIVES
+from codesign.mapping.nest import Nest
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -21,6 +23,9 @@ Indices = NDArray[np.int64]
 
 TRIED = 9
 """Choices of a parameter that are tried with known mappings."""
+
+_LEAST_RISE = 1e-3
+"""Of the rise of a bound that is worth something, what no rise at all counts as."""
 
 _PRODUCT = "edp_js"
 
@@ -126,11 +131,12 @@ class BoxBounds:
         metrics: Sequence[str],
         tolerance: float = 0.0,
         enough: Callable[[], bool] | None = None,
+        goal: Floats | None = None,
     ) -> Floats:
         """Bounds of one box from exact searches of its optimistic machine, layer by layer: ``d`` twice to ``m``.
 
         A layer is not searched where mappings found elsewhere show that all layers left together can raise a sum by no more than
-        the share `tolerance`. What is known counts once it is `enough`, asked between searches.
+        the share `tolerance`. What is known counts once it is `enough`, asked between searches, or once a product reaches its `goal`.
         """
         figures, area, leakage = self._figures.of(low[None], high[None])
         machine = figures.architecture(0)
@@ -139,7 +145,9 @@ class BoxBounds:
             for column in (0, 1):  # energy first: its mappings are mostly as quick as any
                 self._searches.search(machine, column, tolerance, enough)
         if _PRODUCT in names:
-            self._searches.search_products(machine, self._beside(figures, leakage)[0], tolerance, enough)
+            reach = math.inf if goal is None else float(goal[names.index(_PRODUCT)]) / (1.0 - _SLACK)
+            beside = self._beside(figures, leakage)[0]
+            self._searches.search_products(machine, beside, tolerance, enough, reach * 1e12 * machine.clock_hz)
         return np.asarray(self._values(figures, area, leakage, [self._searches.known(machine)], metrics)[0])
 
     def _beside(self, figures: Figures, leakage: Floats) -> list[Beside]:
@@ -147,6 +155,67 @@ class BoxBounds:
         cycles, energy_pj = self._model.vector.on(figures)
         per_cycle = leakage * 1e12 / figures.clock_hz
         return [Beside(float(e), float(c), float(w)) for e, c, w in zip(energy_pj, cycles, per_cycle, strict=True)]
+
+    def cut(self, low: Indices, high: Indices, metrics: Sequence[str], most: float) -> tuple[int, int] | None:
+        """Where to split a box: a parameter, and the first choice of the upper half; None without mappings to go by.
+
+        The choices at which a mapping known ceases to fit are tried: below, the layer needs another mapping; above, all prices are those of
+        what it needs. Of each half the mappings known tell about how far its bound may rise.
+
+        Args:
+            low: Of the box: ``d``.
+            high: ``d``.
+            metrics: That are bounded.
+            most: A rise (of logarithms) from which more is no better.
+        """
+        machine = self._figures.of(low[None], high[None])[0].architecture(0)
+        nests = [searches.best_mapping(machine) for searches in self._searches.of(machine)]
+        whole = self._expected(low, high, metrics, nests)
+        if not np.isfinite(whole).all():
+            return None
+        best, chosen = 0.0, None
+        for column in np.flatnonzero(high > low).tolist():
+            for first in self._needs(low, high, column, nests) | {int(low[column] + high[column]) // 2 + 1}:
+                under, over = high.copy(), low.copy()
+                under[column], over[column] = first - 1, first
+                halves = (self._expected(*half, metrics, nests) for half in ((low, under), (over, high)))
+                rises = [min(float(np.log(half / whole).max()), most) for half in halves]
+                score = math.prod(
+                    max(rise, _LEAST_RISE * most) for rise in rises
+                )  # the product rule of strong branching
+                if score > best:
+                    best, chosen = score, (column, first)
+        return chosen
+
+    def _expected(self, low: Indices, high: Indices, metrics: Sequence[str], nests: Sequence[Nest | None]) -> Floats:
+        """About what the bounds of a box would be after searches: by mappings that fit, else others known, infinite without."""
+        figures, area, leakage = self._figures.of(low[None], high[None])
+        found = self._searches.best_products(figures.architecture(0), nests)
+        return np.asarray(self._values(figures, area, leakage, [found], metrics, exactly=False)[0])
+
+    def _needs(self, low: Indices, high: Indices, column: int, nests: Sequence[Nest | None]) -> set[int]:
+        """Of a mapping of each layer, the first choice of a parameter with which it fits, if that is not the first in the box."""
+        machine = self._figures.of(low[None], high[None])[0].architecture(0)
+        searches = self._searches.of(machine)
+        fits: dict[int, list[bool]] = {}
+
+        def fitting(choice: int) -> list[bool]:
+            if choice not in fits:
+                top = high.copy()
+                top[column] = choice
+                smaller = self._figures.of(low[None], top[None])[0].architecture(0)
+                scored = (s.score(smaller, n)[0] if n else 0.0 for s, n in zip(searches, nests, strict=True))
+                fits[choice] = [math.isfinite(energy) for energy in scored]
+            return fits[choice]
+
+        found = set()
+        for k in range(len(searches)):
+            first, last = int(low[column]), int(high[column])
+            while first < last:
+                middle = (first + last) // 2
+                first, last = (first, middle) if fitting(middle)[k] else (middle + 1, last)
+            found.add(first)
+        return found - {int(low[column])}
 
     def suggested(self, low: Indices, high: Indices, metrics: Sequence[str]) -> tuple[Indices, Floats] | None:
         """The design of a box on which mappings found by searches are best, parameter by parameter, and its metrics with them.

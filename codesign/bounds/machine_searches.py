@@ -14,6 +14,7 @@ from codesign.bounds.layer import LayerFacts
 from codesign.bounds.searches import CYCLES, ENERGY, PRODUCT, WEIGHTED, LayerSearches, whole_cycles
 from codesign.bounds.structure import prices_of, with_prices
 from codesign.core.factors import divisors
+from codesign.mapping.nest import Nest
 
 Floats = NDArray[np.float64]
 
@@ -113,11 +114,16 @@ class MachineSearches:
         return product_of_sums(each, self._counts, beside, lines)[0]
 
     def search_products(
-        self, machine: Architecture, beside: Beside, tolerance: float, enough: Callable[[], bool] | None = None
+        self,
+        machine: Architecture,
+        beside: Beside,
+        tolerance: float,
+        enough: Callable[[], bool] | None = None,
+        goal: float = math.inf,
     ) -> int:
         """Search layers until mappings known show that the product of sums can rise by no more than about the share `tolerance`.
 
-        The layer whose best mapping is furthest above its region is next: its product first, then what the region is limited by. Returns
+        It ends earlier once the product is at least `goal`, in pJ cycles. The layer whose best mapping is furthest above its region is next: its product first, then what the region is limited by. Returns
         how many searches were made.
         """
         found = self._each(machine)
@@ -130,7 +136,9 @@ class MachineSearches:
         for done in range(most):
             if enough is not None and enough():
                 return done
-            _, slope = product_of_sums(each, self._counts, beside, lines)
+            product, slope = product_of_sums(each, self._counts, beside, lines)
+            if product >= goal:
+                return done
             weight = slope + beside.leakage_pj_per_cycle
             least, points = least_sums(each, np.array([weight]), lines)
             weighted = np.array([min((e + weight * c for e, c in s), default=math.inf) for s in scores])
@@ -147,6 +155,22 @@ class MachineSearches:
             lines[k] = searches.known_weighted(machine, each[k, 1])
             scores[k] = searches.scores(machine)
         return most
+
+    def best_products(self, machine: Architecture, nests: Sequence[Nest | None] = ()) -> tuple[float, float]:
+        """Energy in pJ and cycles of all layers by the mappings known, of each layer the one of the least product; infinite without.
+
+        Args:
+            machine: Any.
+            nests: Of each layer one that is taken where it fits; empty: none is.
+        """
+        energy_pj = cycles = 0.0
+        for k, (searches, count) in enumerate(zip(self.of(machine), self._counts, strict=True)):
+            nest = nests[k] if nests else None
+            best = searches.score(machine, nest) if nest is not None else (math.inf, math.inf)
+            if math.isinf(best[0]):
+                best = min(searches.scores(machine), key=lambda score: score[0] * score[1], default=best)
+            energy_pj, cycles = energy_pj + count * best[0], cycles + count * best[1]
+        return energy_pj, cycles
 
     def _each(self, machine: Architecture) -> list[tuple[LayerSearches, float, float, float]]:
         """Of every layer the searches, and the energy, cycles and product they show."""

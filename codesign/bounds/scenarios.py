@@ -118,9 +118,14 @@ class ScenarioBoxes:
         metrics: Sequence[str],
         tolerance: float = 0.0,
         enough: Callable[[], bool] | None = None,
+        goal: Floats | None = None,
     ) -> Floats:
         """The sharpest bounds there are of one box: ``d`` twice to ``m``."""
-        return _largest([b.sharpened(low, high, metrics, tolerance, enough) for b in self._boxes])
+        return _largest([b.sharpened(low, high, metrics, tolerance, enough, goal) for b in self._boxes])
+
+    def cut(self, low: Indices, high: Indices, metrics: Sequence[str], most: float) -> tuple[int, int] | None:
+        """Where to split a box, by the first scenario that has an idea."""
+        return next((found for b in self._boxes if (found := b.cut(low, high, metrics, most)) is not None), None)
 
     def suggested(self, low: Indices, high: Indices, metrics: Sequence[str]) -> tuple[Indices, Floats] | None:
         """A promising design of a box, by the first scenario that has an idea, and what it is expected to be there."""

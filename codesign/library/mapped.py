@@ -201,6 +201,7 @@ class MappedNetwork(AbstractResult):
         architecture: The accelerator.
         events: Every layer simulated, with the event tier.
         constraints_of: Those on the mapping of a layer; None of mappings that were given.
+        uneven: Whether uneven mappings were searched too.
     """
 
     result: NetworkResult | Infeasible
@@ -208,6 +209,7 @@ class MappedNetwork(AbstractResult):
     architecture: Architecture
     events: "TimedNetwork | None" = None
     constraints_of: ConstraintsOf | None = field(default=None, compare=False)
+    uneven: bool = False
 
     @property
     def feasible(self) -> bool:
@@ -271,7 +273,7 @@ class MappedNetwork(AbstractResult):
 
         if self.constraints_of is None or self.events is not None:
             raise UserError("there is no proof to certify", hint="search with `map_network`, without the event tier")
-        return network_certificate(self._found, self.constraints_of)
+        return network_certificate(self._found, self.constraints_of, uneven=self.uneven)
 
     def headline(self) -> JsonObject:
         """See `AbstractResult`."""

@@ -104,7 +104,8 @@ def map_network(
 
     _refuse_for_network(options)
     found = map_every_layer(loaded, machine, options.searcher(machine), judged, constraints_of=constraints_of)
-    return _timed_network(MappedNetwork(found, loaded, machine, constraints_of=constraints_of), options)
+    mapped = MappedNetwork(found, loaded, machine, constraints_of=constraints_of, uneven=options.uneven)
+    return _timed_network(mapped, options)
 
 
 def _refuse_for_network(options: MapOptions) -> None:

@@ -55,6 +55,9 @@ ROOTS = 32
 _SHARE = 0.1
 """Of what is left to prove of a box, that its sharpened bounds may be off by."""
 
+_NEAR = 1.05
+"""Boxes no further than this from being settled are cut by mappings known; before, these tell too little of what a half needs."""
+
 _FEW, _MANY_OPEN, _FEWER = 256, 10_000, 16
 """Boxes of so many designs are split into them at once where bounds are quick; of fewer where that many boxes are open."""
 
@@ -89,8 +92,18 @@ class BoxedBounds(Protocol):
         metrics: Sequence[str],
         tolerance: float = 0.0,
         enough: Callable[[], bool] | None = None,
+        goal: Floats | None = None,
     ) -> Floats:
-        """The sharpest bounds there are of one box, or as sharp within a share, or what is known once it is enough: ``d`` twice to ``m``."""
+        """The sharpest bounds there are of one box: ``d`` twice to ``m``.
+
+        Or as sharp within a share, or what is known once it is enough, or once they reach a goal (``m``).
+        """
+
+    def cut(self, low: Indices, high: Indices, metrics: Sequence[str], most: float) -> tuple[int, int] | None:
+        """Where bounds are slow, a parameter to split a box along and the first choice of the upper half; None without an idea.
+
+        Rises of bounds, as logarithms, count up to `most`.
+        """
 
     def suggested(self, low: Indices, high: Indices, metrics: Sequence[str]) -> tuple[Indices, Floats] | None:
         """A promising design of a box where bounds are slow, and what it is expected to be: ``d`` and ``m``; None without an idea."""
@@ -313,16 +326,30 @@ class BoxProof:
         if self._bounds.slow and not self._sharp[boxes[0]]:
             self._sharpen(int(boxes[0]), enough)
             return
-        low, high, inherited = self._split(self._low[boxes], self._high[boxes], self._bound[boxes])
+        near = self._bounds.slow and self._factor[boxes[0]] <= (1.0 + self._epsilon) * _NEAR
+        cut = self._cut(int(boxes[0])) if near else None
+        low, high, inherited = cut or self._split(self._low[boxes], self._high[boxes], self._bound[boxes])
         mask = np.ones(len(self._factor), dtype=np.bool_)
         mask[boxes] = False
         self._keep(mask)
         self._add(low, high, inherited)
 
+    def _cut(self, k: int) -> tuple[Indices, Indices, Floats] | None:
+        """A box in two, where mappings known tell where; else None."""
+        most = math.log(min(float(self._factor[k]) / (1.0 + self._epsilon), 2.0))
+        found = self._bounds.cut(self._low[k], self._high[k], self._metrics, most)
+        if found is None:
+            return None
+        column, first = found
+        low, high = np.repeat(self._low[k][None], 2, axis=0), np.repeat(self._high[k][None], 2, axis=0)
+        high[0, column], low[1, column] = first - 1, first
+        return low, high, np.repeat(self._bound[k][None], 2, axis=0)
+
     def _sharpen(self, k: int, enough: Callable[[], bool]) -> None:
         """Search a box exactly, within a share of what is left to prove of it, or until it is enough."""
         tolerance = min(_SHARE * (float(self._factor[k]) - 1.0), _SHARE)
-        fresh = self._bounds.sharpened(self._low[k], self._high[k], self._metrics, tolerance, enough)
+        goal = self._front.min(axis=0) / (1.0 + self._epsilon) if self._front.shape == (1, 1) else None
+        fresh = self._bounds.sharpened(self._low[k], self._high[k], self._metrics, tolerance, enough, goal)
         self._bound[k] = np.maximum(self._bound[k], fresh)
         self._sharp[k] = not enough()
         self._factor[k] = factors_of(self._front, self._bound[k : k + 1])[0]

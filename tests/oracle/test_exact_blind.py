@@ -10,7 +10,6 @@ from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.arrays import Reuse
 from codesign.mappers.exact import ExactMapper, pareto
-from codesign.mappers.exact import keep_set_search as bypass
 from codesign.mapping.constraints import MappingProblem
 from experiments.attacks.even_mappings import enumerate_all, least_energy_within
 from experiments.attacks.problems import PLAIN, WINDOWS, random_problem
@@ -93,14 +92,6 @@ def test_dimensions_that_count_as_one(seed: int) -> None:
     check_drawn(rng, Reuse.TIMELOOP, ("pointwise", "mttkrp", "batched"), constrained=seed % 4 == 3)
 
 
-@pytest.fixture
-def always_jointly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Free keep sets are searched all at once even where there are few of them."""
-    monkeypatch.setattr(bypass, "FEW", 0)
-    monkeypatch.setattr(bypass, "_PROFILES_ALONE", 0)
-
-
-@pytest.mark.usefixtures("always_jointly")
 @pytest.mark.parametrize("seed", seeds(24))
 def test_all_keep_sets_at_once(seed: int) -> None:
     rng = np.random.default_rng(11_000 + seed)
@@ -109,7 +100,6 @@ def test_all_keep_sets_at_once(seed: int) -> None:
     check_drawn(rng, reuse, forms, free_bypass=True, size=16, constrained=seed % 6 == 5)
 
 
-@pytest.mark.usefixtures("always_jointly")
 @pytest.mark.parametrize("seed", seeds(24))
 def test_all_keep_sets_behind_windows_and_limited_ports(seed: int) -> None:
     """Every level's ports are limited, so that energy-delay product weighs energy against the cycles of each."""
@@ -118,14 +108,12 @@ def test_all_keep_sets_behind_windows_and_limited_ports(seed: int) -> None:
     check_drawn(rng, reuse, WINDOWS, free_bypass=True, size=(10, 16)[seed % 2], levels=3 + seed % 2, busy=True)
 
 
-@pytest.mark.usefixtures("always_jointly")
 @pytest.mark.parametrize("seed", seeds(8))
 def test_all_keep_sets_of_five_levels_at_once(seed: int) -> None:
     rng = np.random.default_rng(12_000 + seed)
     check_drawn(rng, Reuse.TIMELOOP, WINDOWS if seed % 2 else PLAIN, free_bypass=True, size=8, levels=5)
 
 
-@pytest.mark.usefixtures("always_jointly")
 @pytest.mark.parametrize("seed", seeds(16))
 def test_one_keep_set_by_single_profiles(seed: int) -> None:
     check_drawn(np.random.default_rng(13_000 + seed), Reuse.TIMELOOP, WINDOWS)
@@ -173,7 +161,6 @@ def test_many_more(seed: int) -> None:
 
 
 @pytest.mark.slow("oracle")
-@pytest.mark.usefixtures("always_jointly")
 @pytest.mark.parametrize("seed", range(150))
 def test_many_more_keep_sets_at_once(seed: int) -> None:
     rng = np.random.default_rng(14_000 + seed)

@@ -80,7 +80,7 @@ class Incumbent:
         deadline: Value of `clock.wall_seconds` at which to stop.
         effort: Cells of the dynamic program to fill at most.
         scored: Mappings to score at most.
-        second_opinion: Finds a good mapping quickly, and says how many it scored; asked once, when proving takes longer than it.
+        second_opinion: Finds a good mapping quickly with so many scored at most, and says how many; asked once, when proving takes longer.
         tolerance: Relative; what could be better by no more than this is left out.
     """
 
@@ -89,7 +89,7 @@ class Incumbent:
     deadline: float = math.inf
     effort: float = math.inf
     scored: float = math.inf
-    second_opinion: Callable[[], tuple[Nest, int, int] | None] | None = None
+    second_opinion: Callable[[float], tuple[Nest, int, int] | None] | None = None
     tolerance: float = TOLERANCE
     value: float = math.inf
     energy: float = math.inf
@@ -111,6 +111,19 @@ class Incumbent:
             self.nest = (Nest(nest.loops.copy(), nest.position.copy()), count)
         return energy, cycles
 
+    def apart(self) -> "Incumbent":
+        """What a search beside this one has to beat; what it finds is taken in by `merge`."""
+        limits = self.value, self.energy, self.cycles
+        return Incumbent(self.kernel, self.goal, math.inf, math.inf, math.inf, None, self.tolerance, *limits)
+
+    def merge(self, other: "Incumbent") -> None:
+        """Take in what a search beside this one found, and its work."""
+        self.evaluated += other.evaluated
+        self.count(other.spent, other.programs)
+        found = other.value, other.energy, other.cycles
+        if other.nest is not None and found < (self.value, self.energy, self.cycles):
+            (self.value, self.energy, self.cycles), self.nest = found, other.nest
+
     def count(self, cells: float, programs: int = 1) -> None:
         """Note work done: programs run, and the cells they filled."""
         self.programs += programs
@@ -119,7 +132,7 @@ class Incumbent:
     def ask(self, at_once: bool = False) -> None:
         """Get the second opinion if that is due, or at once."""
         if self.second_opinion is not None and (at_once or self.spent >= _WORTH_ASKING):
-            found, self.second_opinion = self.second_opinion(), None
+            found, self.second_opinion = self.second_opinion(self.scored - self.evaluated), None
             if found is not None:
                 nest, count, scored = found
                 self.offer(nest, count)

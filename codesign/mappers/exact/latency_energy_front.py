@@ -6,11 +6,10 @@ from codesign.core import clock
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.arrays import Reuse
+from codesign.mappers.exact.even.best_first import search_even
 from codesign.mappers.exact.incumbent import Goal
-from codesign.mappers.exact.keep_set_search import search_keep_sets
 from codesign.mappers.exact.mapper import new_incumbent, to_result
 from codesign.mappers.exact.mesh import has_mesh
-from codesign.mappers.exact.problem.charge_bases import BaseArrays
 from codesign.mappers.exact.problem.instance import make_instance
 from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem
@@ -39,12 +38,11 @@ def pareto(problem: MappingProblem, *, budget: Budget, reuse: Reuse = Reuse.TIME
             hint="map with each objective by the exact mapper, which says its gap, or take links multicast",
         )
     instance = make_instance(problem, reuse)
-    bases = BaseArrays(instance)
     points: list[MapResult] = []
     limit = math.inf
     while True:
         best = new_incumbent(instance, Goal(Objective.ENERGY, limit), started, budget)
-        unsearched = search_keep_sets(instance, bases, best)
+        unsearched = search_even(instance, best)
         if best.nest is None:
             return (
                 tuple(reversed(_quickest_last(points)))

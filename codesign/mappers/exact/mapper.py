@@ -15,10 +15,9 @@ from codesign.cost.packed import make_kernel
 from codesign.cost.sparse.bounds import is_rescaled, least_value
 from codesign.mappers.annealing import AnnealingMapper
 from codesign.mappers.driver import Encoded
+from codesign.mappers.exact.even.best_first import search_even
 from codesign.mappers.exact.incumbent import TOLERANCE, Goal, Incumbent
-from codesign.mappers.exact.keep_set_search import search_keep_sets
 from codesign.mappers.exact.mesh import has_mesh, map_on_mesh
-from codesign.mappers.exact.problem.charge_bases import BaseArrays
 from codesign.mappers.exact.problem.instance import Instance, make_instance
 from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem
@@ -119,7 +118,7 @@ class ExactMapper:
         best.tolerance = max(self.tolerance, TOLERANCE)
         if self.start is not None:
             _begin_with(self.start, instance, best)
-        unsearched = search_keep_sets(instance, BaseArrays(instance), best, self.threads)
+        unsearched = search_even(instance, best, self.threads)
         if best.nest is not None and unsearched < best.value and best.evaluated < best.scored:
             best.ask(at_once=True)  # stopped: at least as good as annealing
         return to_result(instance, best, min(unsearched, best.floor), started, seed)
@@ -172,7 +171,7 @@ def new_incumbent(
     """An incumbent before any mapping is found."""
     deadline = math.inf if budget.time_limit_s is None else started + budget.time_limit_s
     scored = math.inf if budget.evaluations is None else budget.evaluations
-    opinion = None if math.isfinite(goal.latency_limit) else partial(_annealed, instance, goal.objective, scored)
+    opinion = None if math.isfinite(goal.latency_limit) else partial(_annealed, instance, goal.objective)
     return Incumbent(make_kernel(instance.problem, instance.most_loops), goal, deadline, effort, scored, opinion)
 
 
@@ -193,6 +192,8 @@ def _annealed(instance: Instance, objective: Objective, scored: float) -> tuple[
     """What annealing finds with its own settings: a stopped exact search is never worse than that."""
     source, reuse = instance.source, Reuse(instance.problem.reuse)
     mapper = AnnealingMapper()
+    if scored < 1:
+        return None
     budget = Budget(evaluations=int(min(scored, mapper.runs * mapper.moves)))
     try:
         found = mapper.map(source, objective, budget=budget, seed=0, reuse=reuse)

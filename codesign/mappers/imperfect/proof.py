@@ -17,7 +17,7 @@ from codesign.mapping.constraints import MappingProblem
 
 MOVES, FIRST_RUNS = 6_000, 3
 TEMPERATURES, COLD = (0.5, 0.003), (0.02, 0.001)
-EFFORT = 8e7
+EFFORT = 8.6e7
 """Steps of the search over what fan-outs do; about a second."""
 _WORK_OF_A_MAPPING = 3_000.0
 _ROUNDING = 1e-9

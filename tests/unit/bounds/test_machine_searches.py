@@ -13,8 +13,9 @@ from codesign.evaluation.network import EvaluationOptions, evaluate_workload
 from codesign.mappers.exact import ExactMapper
 from codesign.mappers.exact.latency_energy_front import pareto
 from codesign.mapping.constraints import MappingProblem
+from codesign.workloads.builder import NetworkBuilder
 from experiments.attacks.hardware_spaces import random_network, random_space
-from spaces.dosa import DOSA
+from spaces.dosa import DOSA, SUM_BITS
 from tests.seeds import seeds
 
 
@@ -107,6 +108,26 @@ def test_products_are_bounded_below_evaluations_and_closely() -> None:
         bound = boxes.sharpened(row, row, ["edp_js"])[0]
         assert wide <= bound * (1.0 + 1e-9)
         assert 0.99 * truth <= bound <= truth
+
+
+@pytest.mark.slow("oracle")
+def test_a_box_is_cut_where_mappings_cease_to_fit_and_searched_no_longer_than_needed() -> None:
+    net, metrics = NetworkBuilder("two", bits=8, partial_bits=SUM_BITS), ["edp_js"]
+    network = net.build(net.linear(net.linear(net.input("x", (24, 64)), 36), 96))
+    low = DOSA.space.to_indices([{"pe": 3, "scratchpad_kib": 1, "accumulator_kib": 1}])[0]
+    boxes = DesignBounds(DOSA, network).boxes
+    assert boxes.cut(low, low + 5, metrics, 1.0) is None  # no mapping is known yet
+    wide = boxes.sharpened(low, low + 5, metrics)
+    found = boxes.cut(low, low + 5, metrics, 1.0)
+    assert found is not None
+    column, first = found
+    assert low[column] < first <= low[column] + 5
+    under, over = low + 5, low.copy()
+    under[column], over[column] = first - 1, first
+    halves = [boxes.sharpened(a, b, metrics)[0] for a, b in ((low, under), (over, low + 5))]
+    assert min(halves) >= wide[0] * (1.0 - 1e-9) and max(halves) > wide[0]
+    early = DesignBounds(DOSA, network).boxes.sharpened(low, low + 5, metrics, goal=wide * 0.5)
+    assert wide[0] * 0.5 <= early[0] <= wide[0] * (1.0 + 1e-9)
 
 
 def test_a_start_of_its_own_changes_no_optimum() -> None:

@@ -57,8 +57,8 @@ class Boxes:
 
     why_not = ""
 
-    def __init__(self, share: float = 0.98, slow: bool = False, wrong: bool = False) -> None:
-        self.share, self.slow, self.wrong = share, slow, wrong
+    def __init__(self, share: float = 0.98, slow: bool = False, wrong: bool = False, cuts: bool = False) -> None:
+        self.share, self.slow, self.wrong, self.cuts = share, slow, wrong, cuts
         self.asked = 0
 
     def roots(self, low: np.ndarray, high: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -85,8 +85,13 @@ class Boxes:
         metrics: Sequence[str],
         tolerance: float = 0.0,
         enough: Callable[[], bool] | None = None,
+        goal: np.ndarray | None = None,
     ) -> np.ndarray:
         return self.lower_bounds(low[None], high[None], metrics)[0]
+
+    def cut(self, low: np.ndarray, high: np.ndarray, metrics: Sequence[str], most: float) -> tuple[int, int] | None:
+        longest = int(np.argmax(high - low))
+        return (longest, int(low[longest]) + 1) if self.cuts else None
 
     def suggested(self, low: np.ndarray, high: np.ndarray, metrics: Sequence[str]) -> np.ndarray | None:
         return None
@@ -125,7 +130,7 @@ def truth(objectives: Sequence[str], limit: float = np.inf) -> np.ndarray:
 @pytest.mark.parametrize("objectives", [METRICS, ("latency", "energy"), (*METRICS, "power"), ("energy",)])
 @pytest.mark.parametrize("slow", [False, True])
 def test_the_front_is_that_of_enumeration(objectives: tuple[str, ...], slow: bool) -> None:
-    model = Bounds(Boxes(slow=slow))
+    model = Bounds(Boxes(slow=slow, cuts=slow))
     assert isinstance(boxes_for(model), BoxedBounds)
     optimizer = codesign.optim.create("exact", SPACE, objectives, bounds=model)
     run(optimizer)

@@ -19,6 +19,7 @@ from codesign.cost.cost import Infeasible
 from codesign.evaluation.network import EvaluationOptions
 from codesign.evaluation.network_certificate import network_certificate
 from codesign.evaluation.whole_network import NetworkResult, map_network
+from codesign.library.certificates import check_certificate
 from codesign.mappers.exact import ExactMapper
 from codesign.mappers.random_search import RandomMapper
 from codesign.mapping.constraints import Constraints, MappingProblem
@@ -219,6 +220,20 @@ def test_a_search_that_stopped_is_certified_with_its_gap() -> None:
     for claim in document["layers"][0]["claims"]:
         claim["bound"] = document["layers"][0]["shown"]
     assert not codesign.check_certificate(json.loads(json.dumps(document))).accepted
+
+
+def test_the_library_certifies_uneven_mappings_too() -> None:
+    net = NetworkBuilder("one", bits=8, partial_bits=24)
+    network = net.build(net.linear(net.input("x", (6, 4)), 8, name="only"))
+    mapped = codesign.map_network(network, "gemmini", options=codesign.MapOptions(uneven=True))
+    proof = json.loads(json.dumps(mapped.certificate()))
+    assert proof["layers"][0]["places"] is not None
+    given = restored(proof)
+    assert isinstance(given, NetworkCertificate) and given.layers[0].proof.uneven is not None
+    assert verify(given).accepted
+    proof["layers"][0]["value"] *= 1.0 - 1e-9
+    proof[SEAL] = seal({key: part for key, part in proof.items() if key != SEAL})
+    assert not check_certificate(proof).accepted
 
 
 def test_command_writes_and_verifies(tmp_path: Path) -> None:

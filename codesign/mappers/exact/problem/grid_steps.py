@@ -1,8 +1,8 @@
-"""Steps on the lattice that the programs share: tiles grown by a factor, the best loop over a dimension, spatial vectors; compiled."""
+"""Steps on the lattice that the programs share: tiles grown by a factor, the best loop over a dimension; compiled."""
 
 from codesign.core.jit import njit
 from codesign.mappers.exact.problem.tables import Grid
-from codesign.mapping.nest import FloatArray, IntArray
+from codesign.mapping.nest import FloatArray
 
 
 @njit
@@ -69,28 +69,3 @@ def offer_window_loop(
             first = start + i * inner
             for x in range(first, first + inner):
                 target[x] = min(target[x], source[x + move] + whole[x] - shared[x] * keep_share)
-
-
-@njit
-def next_vectors(vector: IntArray, first: int, digit: IntArray) -> bool:
-    """Step to the next combination of vectors of the groups from `first` on, the last fastest; False after the last one."""
-    g = digit.shape[0] - 1
-    while g >= 0:
-        digit[g] += 1
-        if digit[g] < vector[first + g + 1]:
-            return True
-        digit[g] = vector[first + g]
-        g -= 1
-    return False
-
-
-@njit
-def after_vectors(x: int, digit: IntArray, factors: IntArray, grid: Grid) -> int:
-    """Tile x grown by all spatial factors of some vectors; -1 if there is no such tile."""
-    y = x
-    for g in range(digit.shape[0]):
-        for d in range(factors.shape[1]):
-            j = factors[digit[g], d]
-            if j > 0 and y >= 0:
-                y = grown(y, d, j, grid)
-    return y

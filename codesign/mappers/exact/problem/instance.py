@@ -7,13 +7,27 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from codesign.cost.arrays import UNBOUNDED, Problem, Reuse
+from codesign.cost.arrays import Problem, Reuse
 from codesign.cost.sparse.bounds import scored_problem
-from codesign.mappers.exact.problem.boundary_states import LevelRules
 from codesign.mappers.exact.problem.lattice import Lattice, make_lattice
 from codesign.mapping.constraints import Keep, LevelConstraints, MappingProblem
-from codesign.mapping.nest import BYPASSED, FloatArray, IntArray, Nest
+from codesign.mapping.nest import FloatArray, IntArray
 from codesign.mapping.space import make_space
+
+
+@dataclass(frozen=True)
+class LevelRules:
+    """What the constraints leave of one level's temporal loops, over the dimensions of the lattice.
+
+    Args:
+        ordered: Dimensions that must be innermost, innermost first.
+        free: Dimensions that may be looped over with any factor (ordered ones included).
+        fixed: Pairs (dimension, factor > 1) that must be looped over.
+    """
+
+    ordered: tuple[int, ...] = ()
+    free: frozenset[int] = frozenset()
+    fixed: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -122,18 +136,6 @@ class Instance:
         return np.array([bounds[masks == mask].prod() for mask in np.unique(masks)])
 
     @cached_property
-    def kind_sizes(self) -> tuple[IntArray, FloatArray]:
-        """``D`` kind of each dimension, and ``C x N`` product of the sizes of each kind in every tile."""
-        masks, kind_of = np.unique(self.relevant_mask, return_inverse=True)
-        sizes = np.array([self.lattice.value[kind_of == c].prod(axis=0) for c in range(len(masks))])
-        return kind_of.astype(np.int64), sizes.reshape(len(masks), self.lattice.n_tiles)
-
-    @cached_property
-    def tile_words(self) -> FloatArray:
-        """``T x N`` words of every tensor's tile (rule C1)."""
-        return np.array([self.words_of(t, self.lattice.value) for t in range(self.n_tensors)])
-
-    @cached_property
     def strided(self) -> IntArray:
         """``T x A x 3`` for axes of a strided window (coefficients above 1 and 1): those dimensions, new words a step.
 
@@ -161,32 +163,6 @@ class Instance:
                 words *= 1.0 + sum(self.lattice.bounds[d] - 1.0 for d in np.flatnonzero(axis))
         return words
 
-    def words_of(self, t: int, sizes: FloatArray) -> FloatArray:
-        """Words of a tensor's box for sizes ``D x N``."""
-        words = np.ones(sizes.shape[1])
-        for axis in self.coef[t]:
-            dims = np.flatnonzero(axis)
-            if len(dims) == 1 and axis[dims[0]] == 1:
-                words = words * sizes[dims[0]]
-            elif len(dims):
-                words = words * (1.0 + axis[dims] @ (sizes[dims] - 1.0))
-        return words
-
-    def used_bits(self, level: int, kept: tuple[bool, ...]) -> FloatArray:
-        """``N`` bits the tiles of the kept tensors take in one instance."""
-        used = np.zeros(self.lattice.n_tiles)
-        for t in range(self.n_tensors):
-            if kept[t]:
-                used += self.tile_words[t] * float(self.problem.element_bits[level, t])
-        return used
-
-    def penalty(self, level: int, kept: tuple[bool, ...]) -> FloatArray:
-        """``N`` 0 where the tiles of the kept tensors fit the level, infinite elsewhere (rule C2)."""
-        capacity = int(self.problem.capacity_bits[level])
-        if capacity == UNBOUNDED or not any(kept):
-            return np.zeros(self.lattice.n_tiles)
-        return np.where(self.used_bits(level, kept) > capacity, np.inf, 0.0)
-
     @property
     def most_loops(self) -> int:
         """Loops a nest may have: of each dimension at each level a temporal one and one along X and Y."""
@@ -201,11 +177,6 @@ class Instance:
             dims[d, : len(members)] = members
             bounds[d, : len(members)] = self.problem.bounds[list(members)]
         return dims, bounds
-
-    def empty_nest(self) -> Nest:
-        """Room for the rows of a nest."""
-        shape = (self.n_levels, self.n_tensors)
-        return Nest(np.zeros((self.most_loops, 4), np.int64), np.full(shape, BYPASSED, np.int64))
 
 
 def make_instance(source: MappingProblem, reuse: Reuse) -> Instance:

@@ -30,7 +30,6 @@ class Lattice:
         axis_size: ``A`` exponents 0 .. size - 1.
         axis_stride: ``A``.
         value: ``D x N`` size of each dimension in each tile.
-        volume: ``N`` product over dimensions.
     """
 
     bounds: tuple[int, ...]
@@ -43,7 +42,6 @@ class Lattice:
     axis_size: IntArray
     axis_stride: IntArray
     value: FloatArray
-    volume: FloatArray
 
     @cached_property
     def grid(self) -> Grid:
@@ -52,11 +50,6 @@ class Lattice:
         for d, values in enumerate(self.divisors):
             divisor[d, : len(values)] = values
         return Grid(self.n_divisors, self.stride, self.grow, self.axis_dim, self.axis_size, self.axis_stride, divisor)
-
-    @cached_property
-    def by_volume(self) -> IntArray:
-        """``N`` tiles, largest volume first."""
-        return np.argsort(-self.volume, kind="stable")
 
     def place(self, dim: int, divisor: int) -> int:
         """Position of a divisor in a dimension's block."""
@@ -138,5 +131,4 @@ def make_lattice(bounds: tuple[int, ...]) -> Lattice:
         np.ascontiguousarray(table[:, 1]),
         np.ascontiguousarray(table[:, 2]),
         value,
-        value.prod(axis=0),
     )

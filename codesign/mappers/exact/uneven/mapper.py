@@ -12,7 +12,6 @@ from codesign.cost.packed import make_kernel
 from codesign.cost.sparse.bounds import is_rescaled
 from codesign.mappers.exact.incumbent import Goal, Incumbent
 from codesign.mappers.exact.mesh import has_mesh
-from codesign.mappers.exact.problem.charge_bases import BaseArrays
 from codesign.mappers.exact.problem.instance import Instance, make_instance
 from codesign.mappers.exact.uneven.place_search import search_places
 from codesign.mappers.protocol import MapResult
@@ -65,7 +64,7 @@ def map_uneven(
     if first.mapping is not None:
         nest = encode_nest(problem.computation, problem.architecture, first.mapping)
         best.offer(nest, len(nest.loops))
-    unsearched = search_places(instance, BaseArrays(instance), best)
+    unsearched = search_places(instance, best)
     return finish(instance, best, unsearched, started, seed)
 
 

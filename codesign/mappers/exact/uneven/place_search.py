@@ -8,11 +8,8 @@ import numpy as np
 
 from codesign.core.goals import Objective
 from codesign.cost.arrays import UNBOUNDED
-from codesign.mappers.exact.all_keep_sets.profile_queue import CHAINS, Part, ProfileQueue
-from codesign.mappers.exact.free_keep_sets import FreeKeep
+from codesign.mappers.exact.even.profile_queue import CHAINS, Part, ProfileQueue
 from codesign.mappers.exact.incumbent import TOLERANCE, Incumbent
-from codesign.mappers.exact.keep_set_search import keep_sets
-from codesign.mappers.exact.problem.charge_bases import BaseArrays
 from codesign.mappers.exact.problem.instance import Instance
 from codesign.mappers.exact.uneven.nests import write_nest
 from codesign.mappers.exact.uneven.places import Places, Walk
@@ -29,12 +26,11 @@ _ROUNDING = 1e-10
 """Relative difference below which the walk's value and the kernel's are one."""
 
 
-def search_places(instance: Instance, bases: BaseArrays, best: Incumbent) -> float:
+def search_places(instance: Instance, best: Incumbent) -> float:
     """Search all profiles, keep sets and places.
 
     Args:
         instance: The problem.
-        bases: Its base arrays.
         best: The incumbent, improved in place.
 
     Returns:
@@ -43,25 +39,22 @@ def search_places(instance: Instance, bases: BaseArrays, best: Incumbent) -> flo
     whole = sum(int(instance.fewest_of_all(t)) * int(b) for t, b in enumerate(instance.problem.element_bits[0]))
     if instance.problem.capacity_bits[0] != UNBOUNDED and whole > instance.problem.capacity_bits[0]:
         return math.inf  # the outermost level holds everything
-    free = FreeKeep(instance, keep_sets(instance), bases, best)
-    if not free.coarse:
-        return free.floor()
-    return PlaceSearch(free, best).run()
+    return PlaceSearch(instance, best).run()
 
 
 class PlaceSearch:
     """Sweeps profiles in the order of their bounds until none can be better.
 
     Args:
-        free: Bounds of coarse profiles.
+        instance: The problem.
         best: The incumbent, improved in place.
         places: What makes a profile's stages.
     """
 
-    def __init__(self, free: FreeKeep, best: Incumbent, places: type[Places] = Places) -> None:
+    def __init__(self, instance: Instance, best: Incumbent, places: type[Places] = Places) -> None:
         self._make = places
-        self.best, self.queue = best, ProfileQueue(free, best)
-        self._first = CHAINS if any(free.instance.sliding_axes) else EXACT
+        self.best, self.queue = best, ProfileQueue(instance, best)
+        self._first = CHAINS if any(instance.sliding_axes) else EXACT
         self._ready: OrderedDict[tuple[tuple[int, ...], bool], Places] = OrderedDict()
         self._unsearched = math.inf
 

@@ -7,8 +7,8 @@ from itertools import product
 import numpy as np
 
 from codesign.cost.arrays import UNBOUNDED
-from codesign.mappers.exact.all_keep_sets.joint_profile import JointProfile
-from codesign.mappers.exact.all_keep_sets.shared_problem import JointProblem
+from codesign.mappers.exact.even.profile import EvenProfile
+from codesign.mappers.exact.even.shared_problem import EvenProblem
 from codesign.mappers.exact.incumbent import Goal, whole_cycles
 from codesign.mappers.exact.uneven.segments import (
     Action,
@@ -84,18 +84,18 @@ class Places:
     """
 
     def __init__(
-        self, problem: JointProblem, row: IntArray, quickest: float, counts_energy: bool, relaxed: bool
+        self, problem: EvenProblem, row: IntArray, quickest: float, counts_energy: bool, relaxed: bool
     ) -> None:
         self.problem, self.quickest = problem, quickest
         self.weight = np.ones(1 + problem.n_ports)
         self.weight[0] = float(counts_energy)
-        self.profile = JointProfile(problem, row)
+        self.profile = EvenProfile(problem, row)
         self.spatial: IntArray = self.profile.spatial.astype(np.int64)
         self.row = row
         self.watch: list[int] = []
         self.segments = self._segments()
-        self.lattice = self.profile.exact.lattice
-        self.words = self.profile.exact.words
+        self.lattice = self.profile.lattice
+        self.words = self.profile.words
         self.bits: Array = self.words / self.left * problem.instance.problem.element_bits.T[:, :, None]
         exact = self._tensors()
         self.moved = self._least_words(exact) if relaxed else self.words

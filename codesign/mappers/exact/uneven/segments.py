@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from codesign.mappers.exact.all_keep_sets.fill_states import Decisions
+from codesign.mappers.exact.even.fill_states import Decisions
 from codesign.mappers.labels.sweep import Array
 from codesign.mapping.constraints import Keep
 

@@ -11,13 +11,12 @@ from codesign.cost.arrays import Problem
 from codesign.mappers.imperfect.joint.boundaries import Boundaries, list_boundaries
 from codesign.mappers.imperfect.joint.cells import SMALL, Cells, cross, list_cells, list_live
 from codesign.mappers.imperfect.joint.counts import Ceilings, ceilings
-from codesign.mappers.imperfect.joint.entering import Entering, entering_of
 from codesign.mappers.imperfect.joint.fan_outs import FanOuts, list_fan_outs
 from codesign.mappers.imperfect.joint.least_costs import base_of, room_for_spread
 from codesign.mappers.imperfect.joint.list_profiles import Limits, Vectors, list_profiles
 from codesign.mappers.imperfect.joint.outer_costs import OuterCosts, drop_hopeless
 from codesign.mappers.imperfect.joint.walk_kernel import walk_level
-from codesign.mappers.imperfect.joint.walk_tables import Cache, Cut, Profile, States, Walk
+from codesign.mappers.imperfect.joint.walk_tables import Cut, Profile, States, Walk
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.nest import FloatArray, IntArray
 
@@ -235,26 +234,9 @@ class JointProblem:
         """A profile under prices of every term."""
         factor, fewest = self.factors(chosen)
         spread = room_for_spread(factor, fewest, self.keep.shape[1])
-        shared_words, sharing = spread.shared_words, spread.sharing
         each = np.zeros(len(self.data.level))
         base = constant + base_of(self.data, price, spread, self.output_words, each)
-        inner = [
-            bytes([v])
-            + b"".join(
-                x.tobytes()
-                for x in (
-                    price, factor[v:], np.where(entering.together, factor, 1).prod(axis=(1, 2)),
-                    shared_words[entering.share], sharing[entering.diagonal],
-                )
-            )
-            for v, entering in enumerate(self.entering)
-        ]  # fmt: skip
-        return Profile(factor, fewest, price, shared_words, sharing, each, base, tuple(inner))
-
-    @cached_property
-    def entering(self) -> list[Entering]:
-        """By level what the fan-outs further out change in its tables and those further in (rule IB12)."""
-        return [entering_of(self.data, v, len(self.keep)) for v in range(len(self.keep))]
+        return Profile(factor, fewest, price, spread.shared_words, spread.sharing, each, base)
 
     @cached_property
     def closed(self) -> list[FloatArray]:
@@ -277,10 +259,10 @@ class JointProblem:
         self,
         profile: "Profile",
         most: list[FloatArray],
-        cache: "Cache | None",
         most_steps: float = math.inf,
         cuts: tuple[Cut, ...] = (),
         outer: OuterCosts | None = None,
+        recorded: bool = False,
     ) -> tuple[float, Walk | None]:
         """Least cost of a profile, infinite if it exceeds what `most` allows (rule IB12).
 
@@ -289,31 +271,22 @@ class JointProblem:
         Args:
             profile: What the fan-outs do.
             most: Costs that matter, by level and state.
-            cache: Inner levels that other profiles share; without one the walk is recorded, for reading off its nest.
             most_steps: Steps of computing that matter (rule IB13).
             cuts: Conditions on the tiles (rule IB15).
             outer: What the outer levels cost whatever the profile (rule IB16).
+            recorded: Whether the walk is wanted too, for reading off its nest.
         """
         levels, data = len(self.keep), self.data
         self.work += _WORK_OF_A_CALL
-        deepest = max((cut.level for cut in cuts), default=0)  # tables of levels further in do not know the cuts
-        walk = Walk([], [], [], []) if cache is None else None
+        walk = Walk([], [], [], []) if recorded else None
         inside = np.ones(len(data.bounds), np.int64)
         previous, live, value = self._start(), np.zeros((1, 2), np.int64), np.zeros(1)
-        first = levels - 1
-        if cache is not None and (known := self._known(profile, cache, deepest, most_steps)) is not None:
-            first, inside = known - 1, profile.factor[known:].prod(axis=0)
-            previous, live, value = cache.found[profile.inner[known]]
-            inside, live, value = self._cut(known, cuts, inside, previous, live, value)
-            if not len(live):
-                return math.inf, None
-        for v in range(first, -1, -1):
+        for v in range(levels - 1, -1, -1):
             inside = inside * profile.factor[v]
             cells = self.cells(v, inside)
             if cells is None:
                 return profile.base, None
-            limit = most[v] if cache is None else cache.most.get(profile.inner[v], most[v])
-            states = self.states[v]
+            limit, states = most[v], self.states[v]
             table = np.full((len(states.order), len(cells.place)), math.inf)
             entry = np.full((len(table), 0 if walk is None else table.shape[1]), -1, np.int64)
             source = entry.copy()
@@ -324,8 +297,6 @@ class JointProblem:
                 )
             live, value = list_live(table, limit)
             previous = cells
-            if cache is not None and v > 0 and v >= deepest and self._shared(profile, v, most_steps):
-                cache.found[profile.inner[v]] = (cells, live, value)
             inside, live, value = self._cut(v, cuts, inside, cells, live, value)
             if walk is not None:
                 walk.add(cells, table, source, entry)
@@ -339,7 +310,7 @@ class JointProblem:
         entry: IntArray, limit: FloatArray, most_steps: float, outer: OuterCosts | None,
     ) -> bool:  # fmt: skip
         """Cross the fan-out of level v from the live values inside it; whether anything arrives that matters."""
-        steps = _NO_STEPS if self._shared(profile, v, most_steps) else self.steps(profile, v, inner)
+        steps = _NO_STEPS if self._any_steps(profile, v, most_steps) else self.steps(profile, v, inner)
         arrived = cross(
             inner, cells, live, value, table, entry, profile.factor[v], profile.fewest[v], self.arriving(v), limit,
             steps, most_steps,
@@ -359,12 +330,6 @@ class JointProblem:
         at_macs = profile.base - float(profile.each[self.data.level < len(self.keep)].sum())
         return at_macs + float(table[0, last])
 
-    def _known(self, profile: "Profile", cache: "Cache", deepest: int, most_steps: float) -> int | None:
-        """The outermost level, from `deepest` inwards, whose values are in the cache."""
-        levels = range(deepest, len(self.keep))
-        known = (v for v in levels if profile.inner[v] in cache.found and self._shared(profile, v, most_steps))
-        return next(known, None)
-
     def _cut(
         self, v: int, cuts: tuple[Cut, ...], inside: IntArray, cells: Cells, live: IntArray, value: FloatArray
     ) -> tuple[IntArray, IntArray, FloatArray]:
@@ -381,7 +346,7 @@ class JointProblem:
         return inside, live, value
 
     @staticmethod
-    def _shared(profile: Profile, v: int, most_steps: float) -> bool:
+    def _any_steps(profile: Profile, v: int, most_steps: float) -> bool:
         """Whether a limit on steps changes nothing up to level v: no fan-out is in use there."""
         return math.isinf(most_steps) or not (profile.factor[v:] > 1).any()
 

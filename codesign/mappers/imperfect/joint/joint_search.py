@@ -2,7 +2,7 @@
 
 * IB13, Parts: If the nest read off is slower than the profile's least cycles, the profile is divided. The slower part
   costs its energy times these cycles; the faster is walked without places of too many steps, or with the prices of
-  B6. The search ends within 0.05 %, or after 8 x 10^7 steps.
+  B6. The search ends within 0.05 %, or after 8.6 x 10^7 steps.
 * IB15, Tiles that are products: The least tile may be no product of inner factors. Then the profile is divided by the
   number of inner tiles along the dimension that exceeds most: this one, and any other.
 """
@@ -26,15 +26,11 @@ from codesign.mappers.imperfect.joint.joint_problem import MOST_PROFILES, JointP
 from codesign.mappers.imperfect.joint.nest_of_walk import cut_of_walk, state_of_walk
 from codesign.mappers.imperfect.joint.outer_costs import OuterCosts
 from codesign.mappers.imperfect.joint.outer_walk import outer_costs
-from codesign.mappers.imperfect.joint.walk_tables import Cache, Cut, Profile
+from codesign.mappers.imperfect.joint.walk_tables import Cut, Profile
 from codesign.mapping.nest import FloatArray, IntArray
 from codesign.mapping.space import kept_and_free
 
 MOST_KEEP_SETS = 16
-MOST_EXPECTED = 1_500
-"""Profiles announced to the cache at a time."""
-STEP = 0.004
-"""Gain of the best value after which the cache is made anew, with tighter limits."""
 FEW_OPENED = 8
 """Profiles up to which the outer levels are not bounded by themselves."""
 FIRST_OPENED = 32
@@ -109,7 +105,6 @@ class JointSearch:
         chosen: Vectors of each profile.
         outer: What the outer levels cost whatever the profile (rule IB16).
         busy: The same in cycles of the outermost port.
-        cache: Tables that profiles share.
         profiles: Those made ready, by row.
         lowest: Least bound of the parts that nothing sharpens.
     """
@@ -120,10 +115,8 @@ class JointSearch:
     chosen: IntArray
     outer: OuterCosts | None = None
     busy: OuterCosts | None = None
-    cache: Cache = field(default_factory=Cache)
     profiles: dict[int, Profile] = field(default_factory=dict)
     lowest: float = math.inf
-    _announced_at: int = -MOST_EXPECTED
 
     @property
     def objective(self) -> Objective:
@@ -147,7 +140,7 @@ class JointSearch:
         bounds = _values(self.objective, energy, cycles)
         order = np.argsort(bounds, kind="stable")
         heap: list[Part] = []
-        at, announced = 0, math.inf
+        at = 0
         self.lowest = math.inf
         tried = self._try_some(order, cycles, energy, bounds, heap)
         while True:
@@ -160,9 +153,6 @@ class JointSearch:
             near = math.isfinite(self.lowest) and bound * (1.0 + NEAR) >= self.best.value
             if least >= level or self.best.spent or near:
                 return bound
-            if self.best.value < announced * (1.0 - STEP) or at - self._announced_at >= MOST_EXPECTED:
-                announced = self.best.value
-                self._announce(order, at, heap, cycles, bounds)
             if ahead <= least:
                 row = int(order[at])
                 heapq.heappush(heap, Part(ahead, row, float(cycles[row]), math.inf, float(energy[row])))
@@ -192,9 +182,6 @@ class JointSearch:
                 break
             tried.add(row)
             if bounds[row] < self.best.value * (1.0 - _EQUAL):
-                self.cache = Cache()
-                profile = self.profile(row)
-                self.cache.expect(profile, self.joint.thresholds(profile, self.limit(float(cycles[row]))))
                 part = Part(float(bounds[row]), row, float(cycles[row]), math.inf, float(energy[row]))
                 self._dive(part, heap)
         return tried
@@ -211,23 +198,12 @@ class JointSearch:
                 heapq.heappush(heap, other)
         heapq.heappush(heap, part)
 
-    def _announce(self, order: IntArray, at: int, heap: list[Part], cycles: FloatArray, bounds: FloatArray) -> None:
-        """Tell a new cache of the profiles that may be opened."""
-        self._announced_at = at
-        self.cache = Cache()
-        if self.objective is Objective.LATENCY:
-            return
-        ahead = [int(row) for row in order[at : at + MOST_EXPECTED] if bounds[row] < self.best.value]
-        for row in {*ahead, *(part.profile for part in heap)}:
-            profile = self.profile(row)
-            self.cache.expect(profile, self.joint.thresholds(profile, self.limit(float(cycles[row]))))
-
     def _sharpen(self, part: Part) -> list[Part]:
         """Run the program on a part; the nest it finds divides the part by its latency."""
         profile, joint = self.profile(part.profile), self.joint
         before = joint.work
         most = joint.thresholds(profile, self.limit(part.low))
-        energy, _ = joint.least(profile, most, self.cache, part.high, part.cuts, self.outer)
+        energy, _ = joint.least(profile, most, part.high, part.cuts, self.outer)
         energy = max(energy, part.energy)
         self.best.work += joint.work - before
         bound = max(part.bound, self.objective.score(energy, part.low))
@@ -248,7 +224,7 @@ class JointSearch:
         """Score the nest that the program found; its cycles, infinite where it is no mapping, and the tile that is why."""
         before = self.joint.work
         most = self.joint.thresholds(profile, part.energy * (1.0 + 1e-9))
-        least, walk = self.joint.least(profile, most, None, part.high, part.cuts, self.outer)
+        least, walk = self.joint.least(profile, most, part.high, part.cuts, self.outer, recorded=True)
         self.best.work += self.joint.work - before
         if walk is None or math.isinf(least):
             return math.inf, None
@@ -286,7 +262,7 @@ class JointSearch:
             sums = None
             if self.outer is not None and self.busy is not None and v == 0:
                 sums = self.outer.plus(weight, self.busy)
-            least, _ = self.joint.least(together, most, Cache(), high, part.cuts, sums)
+            least, _ = self.joint.least(together, most, high, part.cuts, sums)
             if math.isinf(least):  # whatever is as fast has more energy than matters
                 least = limit
             ends = [c * max(energy, least - weight * c) for c in (part.low, high)]

@@ -1,6 +1,6 @@
 """The tables of a walk over numbers of tiles, its states, and what profiles and their parts are (rules IB8, IB12, IB15)."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -71,7 +71,6 @@ class Profile:
         sharing: ``T x L`` what diagonals leave of the words of a fan-out at least.
         each: ``B`` least cost of every boundary.
         base: Their sum and the constant.
-        inner: ``L`` names of all that the tables of a level and those further in depend on; equal where profiles share them.
     """
 
     factor: IntArray
@@ -81,7 +80,6 @@ class Profile:
     sharing: FloatArray
     each: FloatArray
     base: float
-    inner: tuple[bytes, ...]
 
     @property
     def spread(self) -> Spread:
@@ -104,21 +102,3 @@ class Cut(NamedTuple):
     dim: int
     number: int
     equal: bool
-
-
-@dataclass
-class Cache:
-    """Values at the end of a level that several profiles share.
-
-    Args:
-        most: Costs that matter to any of them.
-        found: Cells, (state, cell) pairs and costs.
-    """
-
-    most: dict[bytes, FloatArray] = field(default_factory=dict)
-    found: dict[bytes, tuple[Cells, IntArray, FloatArray]] = field(default_factory=dict)
-
-    def expect(self, profile: Profile, most: list[FloatArray]) -> None:
-        """Announce a profile with the costs that matter to it at each inner level."""
-        for v, name in enumerate(profile.inner):
-            self.most[name] = np.maximum(self.most[name], most[v]) if name in self.most else most[v].copy()

@@ -8,18 +8,20 @@ from codesign.core.errors import UserError
 from codesign.core.goals import OBJECTIVES, Budget, Objective, Proof
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Infeasible
+from codesign.cost.packed import make_kernel
 from codesign.mappers.exact import ExactMapper
-from codesign.mappers.exact.one_keep_set.fixed_keep_set import FixedKeep
-from codesign.mappers.exact.one_keep_set.reconstruct import trace_nest
-from codesign.mappers.exact.problem.charge_bases import BaseArrays
+from codesign.mappers.exact.even.branch_and_bound import FixedProfile, Node
+from codesign.mappers.exact.even.profile import EvenProfile
+from codesign.mappers.exact.even.profile_queue import ProfileQueue
+from codesign.mappers.exact.incumbent import Goal, Incumbent
 from codesign.mappers.exact.problem.instance import FanoutRules, make_instance
 from codesign.mappers.exact.problem.lattice import make_lattice
 from codesign.mappers.exact.problem.sliding_windows import chain_table
 from codesign.mappers.exact.problem.spatial import count_sums, lay_out
 from codesign.mappers.registry import create
 from codesign.mapping.constraints import Constraints, Keep, LevelConstraints, MappingProblem
-from codesign.mapping.nest import FloatArray, IntArray
 from codesign.workloads.computation import Computation
+from experiments.attacks.even_mappings import enumerate_all
 from experiments.attacks.problems import random_problem
 
 
@@ -63,22 +65,6 @@ def test_lay_out_obeys_the_axis_of_a_dimension() -> None:
     assert lay_out({0: 2, 1: 3}, FanoutRules(4, 4, along_x=frozenset({1}))) == [(1, 3, 0), (0, 2, 1)]
 
 
-def test_profile_bound_is_below_the_profile_optimum() -> None:
-    problem = MappingProblem(gemm(), architecture())
-    instance = make_instance(problem, Reuse.TIMELOOP)
-    keep = tuple(tuple(choice is Keep.YES for choice in row) for row in instance.decisions)
-    fixed = FixedKeep(instance, keep, BaseArrays(instance))
-    energy, _ = fixed.bounds()
-    n = len(fixed.boundaries)
-    for i in range(0, fixed.n_profiles, 7):
-        choice = fixed.choices_at(np.array([i]))[0]
-        terms, bound, _ = fixed.coefficients(choice)
-        assert bound == pytest.approx(energy[i], rel=1e-12)
-        charges = fixed.charges(choice, terms.price, np.zeros(n), np.full(n, np.inf))
-        optimum = fixed.run(charges) + float(terms.constant[0])
-        assert bound + float(fixed.tension_of(choice, terms)[0]) <= optimum * (1.0 + 1e-12)
-
-
 @pytest.mark.parametrize("seed", range(40))
 def test_different_sums_of_two_loops_are_counted_in_closed_form(seed: int) -> None:
     a, b, n, m = (int(x) for x in np.random.default_rng(seed).integers(1, 12, 4))
@@ -86,31 +72,57 @@ def test_different_sums_of_two_loops_are_counted_in_closed_form(seed: int) -> No
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_sharper_bounds_are_below_every_mapping_of_the_profile(seed: int) -> None:
-    """Bounds B1 and B2 together against the profile's least energy and each port's least cycles."""
+def test_closed_bounds_are_below_every_mapping_of_the_profile(seed: int) -> None:
+    """Bound B1, of profiles and of those that are alike, against the least energy and each port's least cycles."""
     problem = random_problem(np.random.default_rng(300 + seed), size=60)
     instance = make_instance(problem, Reuse.TIMELOOP)
-    keep = tuple(tuple(choice is Keep.YES for choice in row) for row in instance.decisions)
-    fixed = FixedKeep(instance, keep, BaseArrays(instance))
-    n = len(fixed.boundaries)
-    free = np.zeros(n), np.full(n, np.inf)
-    choices = fixed.choices_at(np.arange(fixed.n_profiles)[:: max(1, fixed.n_profiles // 12)])
-    energy, cycles = fixed.sharper_bounds(choices)
-    for i, choice in enumerate(choices):
-        terms, _, _ = fixed.coefficients(choice)
+    best = Incumbent(make_kernel(instance.problem, instance.most_loops), Goal(Objective.ENERGY))
+    queue = ProfileQueue(instance, best)
+    even, keep = queue.problem, tuple(tuple(k is Keep.YES for k in row) for row in instance.decisions)
+    coarse, rows = queue.coarse_bound, queue.open(10**6)
+    least = np.inf
+    rows = rows[np.isfinite(even.bounds(rows)[:, 0])]
+    for row, bounds in list(zip(rows, even.bounds(rows), strict=True))[:: max(1, len(rows) // 12)]:
+        fixed = FixedProfile(EvenProfile(even, row), keep)
+        n = len(fixed.boundaries)
+        for w, closed in enumerate(bounds):
+            weight = np.zeros(len(bounds))
+            weight[w] = 1.0
+            value = fixed.run(weight, Node(np.zeros(n), np.full(n, np.inf)), best)
+            if np.isfinite(value) and not fixed.profile.trace().optimistic:  # a mapping, which the program is sure of
+                assert closed <= value * (1.0 + 1e-12)
+                least = min(least, value) if w == 0 else least
+    assert coarse <= least * (1.0 + 1e-12)
 
-        def least(weights: FloatArray, choice: IntArray = choice) -> float:
-            """Least weighted words; infinite if there is no mapping, or none that the program is sure of."""
-            charges = fixed.charges(choice, weights, *free)
-            value = fixed.run(charges)
-            return value if np.isfinite(value) and not trace_nest(fixed, charges).optimistic else np.inf
 
-        assert energy[i] <= (least(terms.price) + float(terms.constant[0])) * (1.0 + 1e-12)
-        compute = float(problem.computation.macs) / float(fixed.options.children[choice].prod())
-        ports = [
-            least(row) + float(constant) for row, constant in zip(terms.demand, terms.constant_cycles, strict=True)
-        ]
-        assert cycles[i] <= max([compute, *ports]) * (1.0 + 1e-12)
+@pytest.mark.parametrize("seed", range(20))
+def test_limits_on_words_leave_the_mappings_within_them(seed: int) -> None:
+    """Halves of a profile, parted at the words of a boundary: the lesser is the whole (B4)."""
+    problem = random_problem(np.random.default_rng(900 + seed), ("conv1d", "gemm", "conv2d"), size=60, busy=True)
+    instance = make_instance(problem, Reuse.TIMELOOP)
+    best = Incumbent(make_kernel(instance.problem, instance.most_loops), Goal(Objective.EDP))
+    queue = ProfileQueue(instance, best)
+    keep = tuple(tuple(k is Keep.YES for k in row) for row in instance.decisions)
+    rows = queue.open(10**6)
+    rows = rows[np.isfinite(queue.problem.bounds(rows)[:, 0])]
+    for row in rows[:: max(1, len(rows) // 4)]:
+        fixed = FixedProfile(EvenProfile(queue.problem, row), keep)
+        n, weight = len(fixed.boundaries), np.zeros(1 + len(fixed.demand))
+        weight[0] = 1.0
+        whole = fixed.run(weight, Node(np.zeros(n), np.full(n, np.inf)), best)
+        if not n or np.isinf(whole):
+            continue
+        traced = fixed.profile.trace()
+        words = fixed.words_of(traced)
+        if traced.optimistic:
+            continue
+        b = seed % n
+        under, over = np.full(n, np.inf), np.zeros(n)
+        under[b], over[b] = words[b] * (1.0 - 1e-9), words[b] * (1.0 - 1e-9)
+        lesser = fixed.run(weight, Node(np.zeros(n), under), best)
+        greater = fixed.run(weight, Node(over, np.full(n, np.inf)), best)
+        assert greater == pytest.approx(whole, rel=1e-12)
+        assert lesser >= whole * (1.0 - 1e-12)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -243,3 +255,20 @@ def test_evaluations_bound_the_search() -> None:
     problem = MappingProblem(computation, architecture(words=256.0, bandwidth=0.5))
     result = ExactMapper().map(problem, Objective.EDP, budget=Budget(evaluations=40), seed=0)
     assert result.evaluated <= 40 or result.proof is Proof.OPTIMAL
+
+
+@pytest.mark.parametrize(("c", "p", "r", "words"), [(2, 3, 4, 12.0), (4, 3, 4, 20.0)])
+def test_a_window_does_not_slide_before_the_loops_in_a_fixed_order(c: int, p: int, r: int, words: float) -> None:
+    price = AccessEnergy(1.0, 1.0, 1.0)
+    levels = (
+        StorageLevel("DRAM", word_bits=8, energy=price),
+        StorageLevel("Buffer", capacity_bytes=words, word_bits=8, energy=price),
+    )
+    machine = Architecture("two", levels, Arithmetic(bits=8, energy_pj=1.0))
+    computation = Computation.parse("O[c,p] += I[c,p+r] * W[c,r]", c=c, p=p, r=r)
+    problem = MappingProblem(computation, machine, Constraints((LevelConstraints("DRAM", order=("p", "c")),)))
+    least, _ = enumerate_all(problem, Reuse.TIMELOOP, 300_000)
+    for objective, value in zip((Objective.ENERGY, Objective.LATENCY, Objective.EDP), least, strict=True):
+        found = ExactMapper().map(problem, objective, budget=Budget(), seed=0)
+        assert found.cost is not None and found.proof is Proof.OPTIMAL
+        assert objective.of(found.cost) == pytest.approx(value, rel=1e-9)

@@ -10,16 +10,16 @@ import numpy as np
 
 from codesign.core.jit import njit
 from codesign.cost.arrays import UNBOUNDED
-from codesign.mappers.exact.all_keep_sets.fill_states import CLOSE, DONE, END, KIND, SOURCE, WHAT, JointProgram
-from codesign.mappers.exact.all_keep_sets.folded_tiles import Folds, fill_plain, fill_windows, shape_tiles
-from codesign.mappers.exact.all_keep_sets.word_prices import price_profile, weigh
-from codesign.mappers.exact.problem.boundary_costs import Hardware
+from codesign.mappers.exact.even.fill_states import CLOSE, DONE, END, KIND, SOURCE, WHAT, Program
+from codesign.mappers.exact.even.folded_tiles import Folds, fill_plain, fill_windows, shape_tiles
+from codesign.mappers.exact.even.joint_program import parent_of
+from codesign.mappers.exact.even.word_prices import Hardware, price_profile, weigh
 from codesign.mappers.exact.problem.tables import INF
 from codesign.mapping.nest import FloatArray, IntArray
 
 
 class FoldedTiles(NamedTuple):
-    """The tiles of one profile; see `codesign.mappers.exact.all_keep_sets.folded_tiles` for all of it.
+    """The tiles of one profile; see `codesign.mappers.exact.even.folded_tiles` for all of it.
 
     Attributes:
         n: N tiles.
@@ -49,14 +49,12 @@ class Vectors(NamedTuple):
     Attributes:
         factors: ``V x D`` spatial factors.
         distinct: ``V x T`` different words of the children.
-        relevant: ``T x D``.
         passes: ``L x T`` 1 where a level may leave a tensor to others.
         keeps: ``L x T`` 1 where it may keep it.
     """
 
     factors: FloatArray
     distinct: FloatArray
-    relevant: IntArray
     passes: IntArray
     keeps: IntArray
 
@@ -78,7 +76,7 @@ class Walk(NamedTuple):
         cap: What is no better than this is of no interest.
     """
 
-    program: JointProgram
+    program: Program
     folds: Folds
     tiles: FoldedTiles
     price: FloatArray
@@ -104,7 +102,7 @@ def _most_tiles(folds: Folds) -> tuple[int, int]:
 
 @njit
 def screen_profiles(
-    rows: IntArray, vectors: Vectors, hardware: Hardware, folds: Folds, program: JointProgram, weight: FloatArray,
+    rows: IntArray, vectors: Vectors, hardware: Hardware, folds: Folds, program: Program, weight: FloatArray,
     cap: FloatArray, least: FloatArray, live: IntArray,
 ) -> float:  # fmt: skip
     """Least weighted sum of energy and port cycles of each profile over all keep sets; infinite from a cap on.
@@ -112,7 +110,7 @@ def screen_profiles(
     Args:
         rows: ``P x L`` number of the vector of every fan-out.
         vectors: All vectors.
-        hardware: See `codesign.mappers.exact.all_keep_sets.word_prices.price_pairs`.
+        hardware: See `codesign.mappers.exact.even.word_prices.price_pairs`.
         folds: The tiles.
         program: The operations, without windows that slide.
         weight: ``P x (1 + J)``.
@@ -123,7 +121,7 @@ def screen_profiles(
     Returns:
         Cells looked at.
     """
-    n_tensors, n_levels, n_dims = vectors.relevant.shape[0], vectors.keeps.shape[0], vectors.factors.shape[1]
+    n_tensors, n_levels, n_dims = hardware.relevant.shape[0], vectors.keeps.shape[0], vectors.factors.shape[1]
     n_axes, n_states = folds.prime.shape[0], program.first.shape[0] - 1
     most, most_window = _most_tiles(folds)
     inside = np.empty((n_levels, n_dims))
@@ -139,9 +137,7 @@ def screen_profiles(
     scratch, rest = np.empty(n_states, np.int64), np.empty(n_dims)
     cells = 0.0
     for i in range(rows.shape[0]):
-        price_profile(
-            rows[i], vectors.factors, vectors.distinct, hardware, vectors.relevant, inside, price, fixed, fewest
-        )
+        price_profile(rows[i], vectors.factors, vectors.distinct, hardware, inside, price, fixed, fewest)
         weigh(weight[i], price, fixed, total, once)
         for d in range(n_dims):
             rest[d] = hardware.bounds[d] / inside[0, d]
@@ -246,7 +242,7 @@ def _room(s: int, place: IntArray, used: int, table: FloatArray, n: int) -> int:
 
 @njit
 def _least_beyond(
-    program: JointProgram, price: FloatArray, once: FloatArray, fewest: FloatArray, vectors: Vectors
+    program: Program, price: FloatArray, once: FloatArray, fewest: FloatArray, vectors: Vectors
 ) -> tuple[FloatArray, FloatArray]:
     """Least cost of everything outside a level that keeps a tensor (``T x L``), and of a set that waits (``T x sets``), by B1."""
     n_tensors, n_levels = fewest.shape[0], price.shape[2]
@@ -268,7 +264,7 @@ def _least_beyond(
             v = program.chain[row, i]
             if v < 0:
                 break
-            outer = _parent(program, row, i, p)
+            outer = parent_of(program, row, i, p)
             cost += price[t, v, outer] * fewest[t, v] + once[t, v, outer]
         waiting[t, row] = min(waiting[t, row], cost)
     return beyond, waiting
@@ -296,7 +292,7 @@ def _close(walk: Walk, charge: int, source: int, row: int, reached: IntArray, us
         if v < 0:
             break
         levels = i + 1
-        fixed += walk.once[t, v, _parent(program, held, i, p)]
+        fixed += walk.once[t, v, parent_of(program, held, i, p)]
         _fill(t, v, walk.folds, tiles)
     for k in range(reached.shape[0]):
         x = reached[k]
@@ -304,20 +300,12 @@ def _close(walk: Walk, charge: int, source: int, row: int, reached: IntArray, us
         steps = tiles.plain[t, outer] * tiles.left[outer]
         for i in range(levels):
             v = program.chain[held, i]
-            value += price[t, v, _parent(program, held, i, p)] * steps * tiles.window_words[t, v, w]
+            value += price[t, v, parent_of(program, held, i, p)] * steps * tiles.window_words[t, v, w]
         if value < limit:
             used = _room(source, walk.place, used, table, n)
             at = walk.place[source] * n + x
             table[at] = min(table[at], value)
     return used
-
-
-@njit
-def _parent(program: JointProgram, held: int, i: int, p: int) -> int:
-    """The level that feeds the i-th level of a set that waits for parent p."""
-    if i + 1 < program.chain.shape[1] and program.chain[held, i + 1] >= 0:
-        return program.chain[held, i + 1]  # type: ignore[no-any-return]
-    return p
 
 
 @njit

@@ -8,20 +8,33 @@ from functools import cached_property
 
 import numpy as np
 
-from codesign.mappers.exact.all_keep_sets.fill_states import Decisions
-from codesign.mappers.exact.all_keep_sets.mirrored_profiles import Mirror
-from codesign.mappers.exact.all_keep_sets.shared_problem import JointProblem
-from codesign.mappers.exact.free_keep_sets import FreeKeep
-from codesign.mappers.exact.incumbent import TOLERANCE, Incumbent
-from codesign.mappers.exact.one_keep_set.branch_and_bound import bound_values
-from codesign.mappers.exact.one_keep_set.fixed_keep_set import KeepSets
+from codesign.core.ascending import Ascending
+from codesign.core.goals import Objective
+from codesign.mappers.exact.even.fill_states import Decisions
+from codesign.mappers.exact.even.mirrored_profiles import Mirror
+from codesign.mappers.exact.even.profile import KeepSets
+from codesign.mappers.exact.even.shared_problem import EvenProblem
+from codesign.mappers.exact.even.word_prices import bound_coarse
+from codesign.mappers.exact.incumbent import TOLERANCE, Goal, Incumbent
 from codesign.mappers.exact.problem.instance import Instance
-from codesign.mappers.exact.problem.spatial import options_of
 from codesign.mapping.constraints import Keep
 from codesign.mapping.nest import FloatArray, IntArray
 
-CHAINS = 0
-"""Stage of a part whose bound was found in closed form; later stages are the search's own."""
+CHAINS, SCREENED, FOUND = range(3)
+"""Stages of a part: bounded in closed form; by the pruned program; by the program itself, and the mapping found was scored."""
+
+_AT_A_TIME = 200_000
+"""Coarse profiles bounded at a time."""
+
+
+def bound_values(goal: Goal, energy: FloatArray, cycles: FloatArray) -> FloatArray:
+    """The goal's value of bounds on energy and cycles, elementwise."""
+    whole = np.ceil(cycles * (1.0 - TOLERANCE))
+    if goal.objective == Objective.ENERGY:
+        values = energy + goal.cycle_pj * whole if goal.cycle_pj else energy
+    else:
+        values = whole if goal.objective == Objective.LATENCY else energy * whole
+    return np.where(whole > goal.latency_limit, np.inf, values)
 
 
 @dataclass(frozen=True)
@@ -91,25 +104,22 @@ class ProfileQueue:
     """Parts still to be searched, the least bound first.
 
     Args:
-        free: Bounds of coarse profiles.
+        instance: The problem.
         best: The incumbent.
         threads: Parts to take at a time.
     """
 
-    def __init__(self, free: FreeKeep, best: Incumbent, threads: int = 1) -> None:
-        self.free, self.best, self.threads = free, best, threads
-        self.problem = JointProblem(free.instance, _worth_deciding(free.instance), free.bases)
-        values = free.values(())
-        order = np.flatnonzero(np.isfinite(values))
-        self._coarse = order[np.argsort(values[order], kind="stable")]
-        self._values, self._at = values[self._coarse], 0
+    def __init__(self, instance: Instance, best: Incumbent, threads: int = 1) -> None:
+        self.best, self.threads = best, threads
+        self.problem = EvenProblem(instance, _worth_deciding(instance))
+        self._combinations, values = self._bound_coarse()
+        self._coarse, self._ticket = Ascending(values), 0
         self._waiting: list[tuple[float, float, int, Part]] = []
-        self._ticket = 0
 
     @property
     def coarse_bound(self) -> float:
         """Lower bound on the coarse profiles not opened yet."""
-        return float(self._values[self._at]) if self._at < len(self._values) else math.inf
+        return self._coarse.first
 
     @property
     def least(self) -> float:
@@ -137,7 +147,7 @@ class ProfileQueue:
             if not self.best.beaten_by(self.bound):
                 break
             if self.coarse_bound <= self.least:
-                self.push_rows(self.bounded(self.open(1)), CHAINS)
+                self.push_rows(self.bounded(self.open(1), self.best.to_beat), CHAINS)
             else:
                 parts.append(self.pop())
         return parts
@@ -155,9 +165,7 @@ class ProfileQueue:
 
     def open(self, most: int) -> IntArray:
         """``P x L`` profiles (a vector for each fan-out) that the next coarse ones, so many at most, stand for."""
-        stop = self._at + int(np.searchsorted(self._values[self._at : self._at + most], self.best.to_beat))
-        columns = self.free.tables.index[:, self._coarse[self._at : stop]]
-        self._at = stop
+        columns = self._combinations[self._coarse.take(most, self.best.to_beat)].T
         counts = np.array([np.diff(first)[c] for (first, _), c in zip(self._fine, columns, strict=True)])
         each = counts.prod(axis=0)
         which = np.repeat(np.arange(len(each)), each)
@@ -169,31 +177,69 @@ class ProfileQueue:
             rest //= counts[m][which]
         return rows[self._mirror.canonical(rows)]
 
-    def bounded(self, vectors: IntArray) -> Rows:
-        """Those of some profiles whose closed-form bounds may win; changes nothing."""
+    def bounded(self, vectors: IntArray, to_beat: float) -> Rows:
+        """Those of some profiles whose closed-form bounds are below what is to be beaten; changes nothing."""
         bounds = self.problem.bounds(vectors)
         children = self.problem.children_of(vectors)
-        cycles = np.maximum(bounds[:, 1:].max(axis=1, initial=0.0), self.problem.all_kept.hardware.macs / children)
+        cycles = np.maximum(bounds[:, 1:].max(axis=1, initial=0.0), self.problem.hardware.macs / children)
         values = bound_values(self.best.goal, bounds[:, 0], cycles)
         rows = Rows(vectors, bounds[:, 0], np.ceil(cycles * (1.0 - TOLERANCE)), values)
-        return rows.of(np.flatnonzero(values < self.best.to_beat))
+        return rows.of(np.flatnonzero(values < to_beat))
+
+    @cached_property
+    def _alike(self) -> list[tuple[FloatArray, IntArray]]:
+        """For every fan-out what coarse profiles tell apart, and the row of every vector there.
+
+        Children, for each tensor the factors that index it and its different words, products of each kind of dimension.
+        """
+        instance, found = self.problem.instance, []
+        masks = instance.relevant_mask
+        for m, vectors in enumerate(self.problem.vectors):
+            children = vectors.factors.prod(axis=1)[:, None]
+            distinct = (
+                vectors.distinct if instance.problem.shares[m] else np.repeat(children, instance.n_tensors, axis=1)
+            )
+            kinds = [vectors.factors[:, masks == mask].prod(axis=1)[:, None] for mask in np.unique(masks)]
+            table = np.concatenate([children, vectors.share, distinct, *kinds], axis=1)
+            rows, of = np.unique(table, axis=0, return_inverse=True)
+            found.append((rows, of.reshape(-1).astype(np.int64)))
+        return found
+
+    def _bound_coarse(self) -> tuple[IntArray, FloatArray]:
+        """``P x L`` rows of the coarse profiles, and their bounds (B3)."""
+        instance, problem, tables = self.problem.instance, self.problem, [rows for rows, _ in self._alike]
+        n, n_kinds = instance.n_tensors, len(instance.kind_bounds)
+        combinations, left = np.zeros((1, 0), np.int64), instance.kind_bounds[None]
+        for rows in tables:
+            kinds, parts = rows[:, rows.shape[1] - n_kinds :], []
+            for start in range(0, len(left), max(1, _AT_A_TIME // len(rows))):
+                some = slice(start, start + max(1, _AT_A_TIME // len(rows)))
+                quotient = left[some, None, :] / kinds
+                whole = np.argwhere((quotient == np.floor(quotient)).all(axis=2))
+                parts.append((whole[:, 0] + start, whole[:, 1], quotient[whole[:, 0], whole[:, 1]]))
+            before, chosen, left = (np.concatenate(column) for column in zip(*parts, strict=True))
+            combinations = np.hstack([combinations[before], chosen[:, None]])
+        fewest = np.array([instance.fewest_of_all(t) for t in range(n)])
+        first = np.cumsum([0] + [len(rows) for rows in tables])
+        stacked = np.concatenate([rows[:, : 1 + 2 * n] for rows in tables])
+        bounds = np.empty((len(combinations), 1 + problem.n_ports))
+        bound_coarse(combinations + first[:-1], stacked, fewest, problem.hardware, *problem.open_levels, bounds)
+        children = stacked[combinations + first[:-1], 0].prod(axis=1)
+        cycles = np.maximum(bounds[:, 1:].max(axis=1, initial=0.0), problem.hardware.macs / children)
+        values = bound_values(self.best.goal, bounds[:, 0], cycles)
+        return combinations, values
 
     @cached_property
     def _fine(self) -> list[tuple[IntArray, IntArray]]:
         """For every fan-out, where the vectors that each of its coarse rows stands for begin, and these vectors."""
         found = []
-        for m, vectors in enumerate(self.problem.vectors):
-            alike = self.free.tables.fine_of(m, options_of(self.problem.instance, m, self.problem.kept_inside(m)))
-            sizes = [len(options) for options in alike]
-            coarse = np.empty(sum(sizes), np.int64)
-            coarse[np.concatenate(alike)] = np.repeat(np.arange(len(sizes)), sizes)
-            rows = coarse[vectors.option]
-            first = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(sizes)))])
-            found.append((first, np.argsort(rows, kind="stable")))
+        for rows, of in self._alike:
+            first = np.concatenate([[0], np.cumsum(np.bincount(of, minlength=len(rows)))])
+            found.append((first, np.argsort(of, kind="stable")))
         return found
 
     @cached_property
-    def _mirror(self) -> "Mirror":
+    def _mirror(self) -> Mirror:
         return Mirror(self.problem)
 
 

@@ -5,8 +5,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from codesign.mappers.exact.all_keep_sets.shared_problem import JointProblem, Vectors
+from codesign.mappers.exact.even.shared_problem import EvenProblem
 from codesign.mappers.exact.problem.instance import Instance
+from codesign.mappers.exact.problem.spatial import Vectors
 from codesign.mapping.nest import IntArray
 
 
@@ -17,7 +18,7 @@ class Mirror:
         problem: Whose profiles.
     """
 
-    def __init__(self, problem: JointProblem) -> None:
+    def __init__(self, problem: EvenProblem) -> None:
         self._maps: list[IntArray] | None = None
         for swapped in _swaps(problem.instance):
             maps = [_mirrored(vectors, tuple(swapped), problem.instance.windows) for vectors in problem.vectors]

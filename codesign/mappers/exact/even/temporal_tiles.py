@@ -82,10 +82,7 @@ def shared_words(
     Args:
         t: The tensor.
         value: See `fill_tiles`.
-        inside: See there.
-        coef: See there.
         slides: ``T x A x D`` 1 where windows overlap when the dimension moves the axis.
-        words: See there.
         shared: ``L x L x D x N``, overwritten.
         steady: ``L x L x D``, overwritten.
     """
@@ -112,59 +109,60 @@ def shared_words(
 
 
 @njit
-def list_chains(
-    number: IntArray,
-    tables: FloatArray,
-    axis_of: IntArray,
-    value: FloatArray,
-    inside: FloatArray,
-    place: IntArray,
-    counts: IntArray,
-    grid: Grid,
-    chains: IntArray,
-    saved: FloatArray,
-    first: IntArray,
+def tiles_of_axis(
+    dims: IntArray, value: FloatArray, inside: FloatArray, place: IntArray, counts: IntArray, out: IntArray
 ) -> None:
+    """``L x N`` the tile of an axis at every level, numbered over the divisors of the whole bounds.
+
+    Args:
+        dims: Dimensions of the axis.
+        value: See `fill_tiles`.
+        place: ``D x sizes`` position of every divisor of a bound.
+        counts: ``D`` number of them.
+        out: Overwritten.
+    """
+    out[:] = 0
+    for v in range(inside.shape[0]):
+        for d in dims:
+            for x in range(value.shape[1]):
+                out[v, x] = out[v, x] * counts[d] + place[d, int(value[d, x] * inside[v, d])]
+
+
+@njit
+def list_chains(
+    number: IntArray, saving: FloatArray, row: IntArray, axis_tile: IntArray, place: IntArray, grid: Grid, chains: IntArray,
+    first: IntArray,
+) -> None:  # fmt: skip
     """List the first loops after which others may save words, those of each level and dimension together.
 
     Args:
-        number: ``L x D`` table when the first loop is over a dimension, -1 none.
-        tables: ``K x 2 x J x tiles of the axis`` shares saved, see `codesign.mappers.exact.problem.sliding_windows.chain_table`.
-        axis_of: ``D x A`` the dimensions of the axis each stands on, -1 padded.
-        value: ``D x N`` temporal sizes.
-        inside: ``L x D`` product of the spatial factors from a level inwards.
-        place: ``D x sizes`` position of every divisor of a bound.
-        counts: ``D`` number of them.
+        number: See `codesign.mappers.exact.even.joint_program.Moved`, as for `saving`, `row`, `axis_tile` and `place`.
         grid: The lattice of temporal tiles.
-        chains: See `Windows`; rows beyond its end are counted only.
-        saved: What each chain may save; rows beyond its end are counted only.
+        chains: See there; rows beyond its end are counted only.
         first: Overwritten; its last entry says how many there are.
     """
-    n = 0
-    for c in range(number.shape[0]):
-        for d in range(number.shape[1]):
-            first[c * number.shape[1] + d] = n
-            k = number[c, d]
-            if k < 0:
-                continue
+    n, n_dims = 0, grid.n_divisors.shape[0]
+    for c in range(number.shape[1]):
+        for d in range(n_dims):
+            first[c * n_dims + d] = n
             stride, count = grid.stride[d], grid.n_divisors[d]
-            for x in range(value.shape[1]):
-                tile = 0
-                for a in range(axis_of.shape[1]):
-                    e = axis_of[d, a]
-                    if e >= 0:
-                        tile = tile * counts[e] + place[e, int(value[e, x] * inside[c, e])]
+            if number[:, c, d].max() < 0:
+                continue
+            for x in range(axis_tile.shape[2]):
                 i = x // stride % count
                 for j in range(1, count):
                     if grid.grow[d, j, i] < 0:
                         continue
-                    factor = place[d, int(grid.divisor[d, j])]
-                    touched, fresh = tables[k, 0, factor, tile], tables[k, 1, factor, tile]
-                    if touched <= 0.0 and fresh <= 0.0:
+                    most = 0.0
+                    for t in range(number.shape[0]):
+                        k = number[t, c, d]
+                        if k >= 0:
+                            tile = axis_tile[row[t, d], c, x]
+                            most = max(most, max(saving[k, 0, place[d, j], tile], saving[k, 1, place[d, j], tile]))
+                    if most <= 0.0:
                         continue
                     if n < chains.shape[0]:
                         chains[n, 0], chains[n, 1], chains[n, 2], chains[n, 3] = c, d, j, x
                         chains[n, 4] = x + (grid.grow[d, j, i] - i) * stride
-                        saved[n, 0], saved[n, 1], saved[n, 2] = touched, fresh, 1.0 - 1.0 / grid.divisor[d, j]
                     n += 1
     first[-1] = n

@@ -1,15 +1,16 @@
 """Many profiles of a problem bounded at a time over all their keep sets, those that cannot beat a cap dropped early."""
 
+import math
 from collections.abc import Iterator
 from functools import cached_property
 
 import numpy as np
 
 from codesign.core.factors import prime_factors
-from codesign.mappers.exact.all_keep_sets.fill_states import JointProgram
-from codesign.mappers.exact.all_keep_sets.folded_tiles import Folds
-from codesign.mappers.exact.all_keep_sets.pruned_program import Vectors, screen_profiles
-from codesign.mappers.exact.all_keep_sets.shared_problem import JointProblem
+from codesign.mappers.exact.even.fill_states import Program
+from codesign.mappers.exact.even.folded_tiles import Folds
+from codesign.mappers.exact.even.pruned_program import Vectors, screen_profiles
+from codesign.mappers.exact.even.shared_problem import EvenProblem
 from codesign.mapping.nest import FloatArray, IntArray
 
 
@@ -20,8 +21,10 @@ class Screen:
         problem: Whose profiles.
     """
 
-    def __init__(self, problem: JointProblem) -> None:
+    def __init__(self, problem: EvenProblem) -> None:
         self.problem = problem
+        # windows move along several axes at once where reuse is only bounded (C2)
+        self.covers = all(t in problem.followed for t, _ in problem.axes)
 
     def bound(self, rows: IntArray, weight: FloatArray, cap: FloatArray) -> tuple[FloatArray, float]:
         """Least weighted sums (``P``) of profiles given by a vector for each fan-out, and the cells looked at.
@@ -31,7 +34,9 @@ class Screen:
             weight: ``P x (1 + J)`` of energy and the cycles of every port.
             cap: ``P``; a sum that is not below it is returned as infinite.
         """
-        least, cells = np.empty(len(rows)), 0.0
+        least, cells = np.zeros(len(rows)), 0.0
+        if not self.covers:
+            return least, cells
         nothing = np.zeros((0, 0), np.int64)
         for program, chosen in self._by_program(rows) if len(rows) else ():
             found = np.empty(len(chosen))
@@ -39,7 +44,7 @@ class Screen:
             least[chosen] = found
         return least, cells
 
-    def live(self, row: IntArray, weight: FloatArray, cap: float, exact: JointProgram) -> IntArray:
+    def live(self, row: IntArray, weight: FloatArray, cap: float, exact: Program) -> IntArray:
         """``S`` 1 where a state of the exact program may be on the way to a sum below the cap.
 
         Args:
@@ -48,12 +53,15 @@ class Screen:
             cap: See `bound`.
             exact: The program.
         """
-        program, _ = next(self._by_program(row[None]))
+        if not self.covers or math.isinf(cap):
+            return np.ones(len(exact.level), np.int64)
+        first, factors, _ = self.problem.stacked
+        program = self.problem.program_of(factors[row + first[:-1]], False, False)
         live = np.empty((1, len(program.level)), np.int64)
         self._run(row[None], program, weight[None], np.array([cap]), np.empty(1), live)
         return np.asarray(live[0][self._place(exact, program)])
 
-    def _place(self, exact: JointProgram, quick: JointProgram) -> IntArray:
+    def _place(self, exact: Program, quick: Program) -> IntArray:
         """``S`` the state of the quick program that each of the exact one is a case of.
 
         An untouched level over others that hold the same tile (section D9) is left out there.
@@ -61,11 +69,11 @@ class Screen:
         key = id(exact), id(quick)
         if key not in self._places:
             where = {state: s for s, state in enumerate(_states(quick))}
-            found = []
-            for c, statuses in _states(exact):
-                while (c, statuses) not in where:
-                    statuses = tuple(x if t != self.problem.sliding else x[:-1] for t, x in enumerate(statuses))
-                found.append(where[c, statuses])
+            known = {(c, t, x) for c, statuses in where for t, x in enumerate(statuses)}
+            found = [
+                where[c, tuple(x if (c, t, x) in known else x[:-1] for t, x in enumerate(statuses))]
+                for c, statuses in _states(exact)
+            ]
             # the programs are kept as long as their numbers stand for them
             self._places[key] = exact, quick, np.array(found, np.int64)
         return self._places[key][-1]
@@ -80,14 +88,14 @@ class Screen:
         return tuple(found)
 
     @cached_property
-    def _places(self) -> dict[tuple[int, int], tuple[JointProgram, JointProgram, IntArray]]:
+    def _places(self) -> dict[tuple[int, int], tuple[Program, Program, IntArray]]:
         """Results of `_place`."""
         return {}
 
     def _run(
         self,
         rows: IntArray,
-        program: JointProgram,
+        program: Program,
         weight: FloatArray,
         cap: FloatArray,
         least: FloatArray,
@@ -95,20 +103,19 @@ class Screen:
     ) -> float:
         problem = self.problem
         first, factors, distinct = problem.stacked
-        hardware = problem.all_kept.hardware
         return screen_profiles(
-            rows + first[:-1], Vectors(factors, distinct, problem.relevant, *problem.open_levels), hardware, self.folds,
+            rows + first[:-1], Vectors(factors, distinct, *problem.open_levels), problem.hardware, self.folds,
             program, weight, cap, least, live,
         )  # fmt: skip
 
-    def _by_program(self, rows: IntArray) -> Iterator[tuple[JointProgram, IntArray]]:
+    def _by_program(self, rows: IntArray) -> Iterator[tuple[Program, IntArray]]:
         """Programs, and which rows each is for."""
         key = np.zeros(len(rows), np.int64)
         for m, which in enumerate(self._alike):
             key = key * (int(which.max()) + 1) + which[rows[:, m]]
         _, given, same = np.unique(key, return_index=True, return_inverse=True)
         first, factors, _ = self.problem.stacked
-        programs: dict[int, tuple[JointProgram, list[IntArray]]] = {}
+        programs: dict[int, tuple[Program, list[IntArray]]] = {}
         for k, i in enumerate(given):
             program = self.problem.program_of(factors[rows[i] + first[:-1]], False, False)
             programs.setdefault(id(program), (program, []))[1].append(np.flatnonzero(same == k))
@@ -146,7 +153,9 @@ class Screen:
             member,
             np.array(window, np.int64),
             np.array([int(instance.relevant_mask[group[0]]) for group in groups], np.int64),
-            np.ascontiguousarray(np.array([problem.free[:, list(group)].max(axis=1) for group in groups], np.int64).T),
+            np.array(
+                [[any(d in rules.free for d in group) for group in groups] for rules in problem.relaxed_rules], np.int64
+            ),
             np.array([int(row.all()) for row in plain], np.int64),
             np.array(leg_dim, np.int64),
             np.array(leg_axis, np.int64),
@@ -159,7 +168,7 @@ class Screen:
         )
 
 
-def _states(program: JointProgram) -> Iterator[tuple[int, tuple[tuple[int, ...], ...]]]:
+def _states(program: Program) -> Iterator[tuple[int, tuple[tuple[int, ...], ...]]]:
     """Level and statuses of every state: the levels that wait, or what is no level for the parent."""
     held = [tuple(v for v in row if v >= 0) for row in program.chain.tolist()]
     for c, statuses in zip(program.level.tolist(), program.status.tolist(), strict=True):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from codesign.core.jit import njit
-from codesign.mappers.exact.problem.boundary_costs import axis_length
+from codesign.mappers.exact.even.word_prices import axis_length
 from codesign.mappers.exact.problem.tables import INF
 from codesign.mapping.nest import FloatArray, IntArray
 
@@ -31,7 +31,7 @@ class Folds(NamedTuple):
         leg_axis: ``E`` the axis of that prime.
         coef: ``T x A' x D`` coefficients of the tensors' axes.
         slides: ``T x A' x D`` 1 where windows overlap when the dimension moves the axis.
-        strided: See `codesign.mappers.exact.problem.boundary_costs.Hardware`.
+        strided: See `codesign.mappers.exact.even.word_prices.Hardware`.
         bounds: ``D``.
         bits: ``L x T`` of an element.
         capacity: ``L`` bits.
@@ -64,7 +64,6 @@ def shape_tiles(
 
     Args:
         rest: ``D`` bounds over all spatial factors.
-        folds: See there.
         exponent: ``E`` of the prime in each leg's dimension, overwritten.
         size: ``A`` exponents of every axis, overwritten.
         stride: ``A``, overwritten.
@@ -125,10 +124,7 @@ def fill_windows(
         v: Level.
         rest: See `shape_tiles`.
         inside: ``L x D`` product of the spatial factors from a level inwards.
-        folds: See there.
         exponent: See `shape_tiles`.
-        size: See there.
-        stride: See there.
         words: ``W`` words that enter an instance in all steps of loops over windows, if every step brings at least what is
             new; spatial factors of the other dimensions included; overwritten.
         need: ``W`` words of the tile; overwritten.
@@ -204,9 +200,7 @@ def fill_plain(
     """What the dimensions without windows make of a tile; the rest is in `fill_windows`.
 
     Args:
-        folds: See there.
         size: See `shape_tiles`.
-        stride: See there.
         n_window: Folded tiles of the windows alone, W.
         plain: ``T x N / W`` product of the temporal sizes that index each tensor, overwritten.
         left: ``N / W`` steps of all loops outside over these dimensions, overwritten.

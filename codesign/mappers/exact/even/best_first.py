@@ -1,0 +1,248 @@
+"""Profiles in the order of their bounds, each with all its keep sets at once (D10).
+
+A profile is one vector of spatial factors for each fan-out. Its bound gets sharper in steps: sums over chains of keeping
+levels, for all profiles that are alike (bound B3) and for the profile itself; the pruned program, for a block of profiles
+at a time; then, for the one of the least bound, the exact program. The last one gives a mapping too, which mostly costs
+what the bound says. Where it does not (a port slows it down, a chain was counted on, an order or a factor is fixed) its
+keep set is searched on its own, and the profile goes on without it.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from itertools import islice, pairwise, product
+
+import numpy as np
+
+from codesign.core.in_order import InOrder
+from codesign.mappers.exact.even.branch_and_bound import FixedProfile, search_profile
+from codesign.mappers.exact.even.part_search import PartSearch, Searched
+from codesign.mappers.exact.even.profile import EvenProfile
+from codesign.mappers.exact.even.profile_queue import CHAINS, FOUND, SCREENED, Part, ProfileQueue, Rows, bound_values
+from codesign.mappers.exact.even.screen import Screen
+from codesign.mappers.exact.incumbent import TOLERANCE, Incumbent
+from codesign.mappers.exact.problem.instance import Instance
+from codesign.mapping.constraints import Keep
+from codesign.mapping.nest import FloatArray
+
+_CELLS_BOUNDED = 200
+"""The same of bounding a profile in closed form."""
+
+_COARSE_AT_A_TIME = 1024
+"""Coarse profiles opened at a time once there is a good incumbent."""
+
+_FEWEST_AT_A_TIME, _MOST_AT_A_TIME = 16, 512
+"""Profiles the pruned program bounds at a time: few before there is a good incumbent, then many."""
+
+_TESTED_ENOUGH, _WORTH_TESTING = 64, 0.02
+"""A port that drops a smaller share of so many profiles is left to the program itself."""
+
+_FEW_LEFT = 8
+"""Keep sets of a profile that are searched one by one at once; each takes a few runs of the program."""
+
+
+def search_even(instance: Instance, best: Incumbent, threads: int = 1) -> float:
+    """Search every profile and keep set; returns a lower bound on what was not searched (infinite if nothing).
+
+    Args:
+        instance: The problem.
+        best: The incumbent, improved in place.
+        threads: Profiles to bound at a time.
+    """
+    search = EvenSearch(instance, best, threads)
+    if search.free and not search.timed:
+        best.ask(at_once=True)
+    return search.run()
+
+
+class EvenSearch:
+    """Searches all profiles and keep sets of an instance.
+
+    Args:
+        instance: The problem.
+        best: The incumbent, improved in place.
+        threads: Profiles to bound at a time; compiled code runs beside compiled code.
+    """
+
+    def __init__(self, instance: Instance, best: Incumbent, threads: int = 1) -> None:
+        self.best, self.threads = best, threads
+        self.queue = ProfileQueue(instance, best, threads)
+        self.problem = self.queue.problem
+        decisions = self.problem.decisions
+        self.free = [(v, t) for v, row in enumerate(decisions) for t, k in enumerate(row) if k is Keep.FREE]
+        self._screen = Screen(self.problem)
+        self._programs = PartSearch(self.problem, self._screen, best.goal)
+        self.by_latency, self.timed = self._programs.by_latency, self._programs.timed
+        self._block, self._tried = _FEWEST_AT_A_TIME, math.inf
+        self._opened = self._block
+        weights = 1 + self.problem.n_ports if best.goal.trades or self.timed else 1
+        self._tested = np.zeros((2, weights))
+        self._unsearched = math.inf
+
+    def run(self) -> float:
+        """Search; returns a lower bound on what was not searched (infinite if nothing)."""
+        best, queue = self.best, self.queue
+        with InOrder(self.threads) as tasks:
+            while True:
+                while not tasks.full and best.beaten_by(queue.bound) and (best.nest is None or not best.late):
+                    best.ask()
+                    self._begin(tasks)
+                if not tasks.settle():
+                    break
+        return min(self._unsearched, queue.bound) if best.beaten_by(queue.bound) else self._unsearched
+
+    def _begin(self, tasks: InOrder) -> None:
+        """Go on with what has the least bound."""
+        best, queue = self.best, self.queue
+        if queue.coarse_bound <= queue.least:
+            few = self._block < _MOST_AT_A_TIME
+            self._opened = min(2 * self._opened if few else _COARSE_AT_A_TIME, _COARSE_AT_A_TIME // self.threads)
+            vectors = queue.open(self._opened)
+            best.count(_CELLS_BOUNDED * len(vectors), 0)
+            if few:
+                queue.push_rows(queue.bounded(vectors, best.to_beat), CHAINS)
+            else:
+                self._screen_some(tasks, partial(queue.bounded, vectors, best.to_beat))
+        elif queue.first.stage == CHAINS and best.nest is None:
+            self._taken_in(self._programs.search(queue.pop(), best.apart()))
+        elif queue.first.stage == CHAINS:
+            self._opened = self._block
+            parts = self._take(-(-self._block // self.threads), CHAINS)
+            self._block = min(2 * self._block, _MOST_AT_A_TIME)
+            self._screen_some(tasks, partial(Rows.of_parts, parts))
+        elif queue.first.stage == FOUND:
+            self._divide(queue.pop())
+        else:
+            part = queue.pop()
+            if not self._few_left(part):
+                tasks.give(partial(self._programs.search, part, best.apart()), self._taken_in)
+
+    def _take(self, most: int, stage: int) -> list[Part]:
+        """The first parts that wait, while they are at this stage."""
+        parts: list[Part] = []
+        while len(parts) < most and self.best.beaten_by(self.queue.least) and self.queue.first.stage == stage:
+            parts.append(self.queue.pop())
+        return parts
+
+    # ---- many profiles at a time ---------------------------------------------------------------
+
+    def _screen_some(self, tasks: InOrder, rows: Callable[[], Rows]) -> None:
+        """Bound profiles by the pruned program."""
+        tasks.give(partial(self._screened, rows, self._weights(), self.best.to_beat), self._sift)
+
+    def _sift(self, found: tuple[Rows, FloatArray, float]) -> None:
+        """Take in profiles that `_screened` left; one better than all before is searched at once."""
+        left, tested, cells = found
+        self.best.count(cells, 0)
+        self._tested += tested
+        passed = list(left.parts(SCREENED))
+        promising = min(passed, key=lambda part: part.value, default=None)
+        for part in passed:
+            if part is not promising or part.value >= self._tried:
+                self.queue.push(part)
+        if promising is not None and promising.value < self._tried:  # likely a better incumbent
+            self._tried = promising.value
+            if not self._few_left(promising):
+                self._taken_in(self._programs.search(promising, self.best.apart()))
+
+    def _weights(self) -> list[int]:
+        """What to bound, first what drops most profiles: energy (0), or the cycles of port j (1 + j), weighed with energy if both count.
+
+        What drops few is left out. A port that is not busy makes its sum worse than the energy alone.
+        """
+        dropped = self._tested[0] / np.maximum(1.0, self._tested[1])
+        order = [int(w) for w in np.argsort(-dropped, kind="stable") if w > 0 or not self.by_latency]
+        return [
+            w for w in order if w == order[0] or self._tested[1, w] < _TESTED_ENOUGH or dropped[w] >= _WORTH_TESTING
+        ]
+
+    def _screened(
+        self, share: Callable[[], Rows], weights: list[int], to_beat: float
+    ) -> tuple[Rows, FloatArray, float]:
+        """The profiles that the pruned program leaves, how many each weight dropped of how many, and the cells looked at."""
+        rows, goal = share(), self.best.goal
+        tested, cells = np.zeros_like(self._tested), 0.0
+        for w in weights:
+            weight = np.tile(self._programs.energy_only, (len(rows), 1))
+            if w == 0:
+                caps = goal.dearest_useful(rows.cycles, to_beat)
+            elif goal.trades:
+                weight[:, w] = goal.cycle_pj or rows.energy / rows.cycles
+                caps = np.full(len(rows), to_beat) if goal.cycle_pj else to_beat / rows.cycles + rows.energy
+            else:
+                weight[:, 0], weight[:, w] = 0.0, 1.0
+                slowest = min(goal.latency_limit + 0.5, to_beat if self.by_latency else math.inf)
+                caps = np.full(len(rows), slowest * (1.0 + TOLERANCE))
+            least, looked = self._screen.bound(rows.vectors, weight, caps)
+            cells += looked
+            left = np.flatnonzero(np.isfinite(least))
+            tested[0, w], tested[1, w] = len(rows) - len(left), len(rows)
+            if w == 0:
+                value = bound_values(goal, least, rows.cycles)
+            elif goal.trades:
+                # energy + weight x cycles >= least: the product is least at the ends of that line, where it is the same
+                value = least if goal.cycle_pj else (least - rows.energy) * rows.cycles
+            else:
+                rows = replace(rows, cycles=np.maximum(rows.cycles, np.ceil(least * (1.0 - TOLERANCE))))
+                value = bound_values(goal, rows.energy, rows.cycles)
+            rows = replace(rows, value=np.maximum(rows.value, value * (1.0 - TOLERANCE))).of(left)
+        return rows, tested, cells
+
+    def _taken_in(self, found: Searched) -> None:
+        """What the search of a part found."""
+        self.best.merge(found.best)
+        self.queue.push(found.part)
+
+    # ---- keep sets one by one ------------------------------------------------------------------
+
+    def _divide(self, part: Part) -> None:
+        """Search one keep set of the part; the others go back, split by the first decision in which they differ.
+
+        Where cycles are limited or minimised all keep sets go back one by one, each with the least cycles of its own ports.
+        """
+        keep = part.found
+        profile = EvenProfile(self.problem, np.array(part.row))
+        if self.timed and self.free and not part.fixed:
+            for other in self._alone(part, profile):
+                self.queue.push(other)
+            return
+        fixed = FixedProfile(profile, keep)
+        self._unsearched = min(self._unsearched, search_profile(fixed, part.value, part.cycles, self.best))
+        taken, decided = {(v, t) for v, t, _ in part.fixed}, part.fixed
+        for v, t in self.free:
+            if (v, t) not in taken:
+                self.queue.push(replace(part, stage=SCREENED, fixed=(*decided, (v, t, not keep[v][t]))))
+                decided = (*decided, (v, t, keep[v][t]))
+
+    def _few_left(self, part: Part) -> bool:
+        """Whether few keep sets of a part may win where cycles are limited or minimised (B7); they go into the queue."""
+        if not self.timed or part.fixed or not self.free or self.best.nest is None:
+            return False
+        others = list(islice(self._alone(part, EvenProfile(self.problem, np.array(part.row))), _FEW_LEFT + 1))
+        for other in others if len(others) <= _FEW_LEFT else ():
+            self.queue.push(other)
+        return len(others) <= _FEW_LEFT
+
+    def _alone(self, part: Part, profile: EvenProfile) -> Iterator[Part]:
+        """Every keep set of a part that may win, by the fewest words of its boundaries (B1)."""
+        choices = {Keep.YES: (True,), Keep.NO: (False,), Keep.FREE: (True, False)}
+        n_levels, columns = len(self.problem.decisions), list(zip(*self.problem.decisions, strict=True))
+        chains = [list(product(*(choices[k] for k in column))) for column in columns]
+        total = np.zeros((len(profile.price), 1))
+        for t, kept in enumerate(chains):
+            each = np.zeros((len(profile.price), len(kept)))
+            for i, chain in enumerate(kept):
+                for p, v in pairwise([*np.flatnonzero(chain).tolist(), n_levels]):
+                    each[:, i] += profile.price[:, t, v, p] * profile.fewest[t, v] + profile.fixed[:, t, v, p]
+            total = (total[:, :, None] + each[:, None, :]).reshape(len(total), -1)
+        energy = np.maximum(part.energy, total[0] + profile.constant)
+        cycles = np.maximum(part.cycles, np.ceil(total[1:].max(axis=0, initial=0.0) * (1.0 - TOLERANCE)))
+        values = bound_values(self.best.goal, energy, cycles)
+        sets = [len(kept) for kept in chains]
+        for i in np.flatnonzero(values < self.best.to_beat).tolist():
+            which = np.unravel_index(i, sets)
+            keep = tuple(zip(*(kept[int(k)] for kept, k in zip(chains, which, strict=True)), strict=True))
+            decided = tuple((v, t, kept) for v, row in enumerate(keep) for t, kept in enumerate(row))
+            bounds = float(energy[i]), float(cycles[i]), float(values[i])
+            yield Part(part.row, FOUND, *bounds, fixed=decided, found=keep)

@@ -1,0 +1,253 @@
+"""Branch and bound within a profile of one keep set, over how many words may cross each boundary (B4, B6)."""
+
+import heapq
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+
+import numpy as np
+
+from codesign.core.goals import Objective
+from codesign.mappers.exact.even.depth_first import chase
+from codesign.mappers.exact.even.fill_states import Decisions
+from codesign.mappers.exact.even.profile import EvenProfile, KeepSets, Traced, build_nest
+from codesign.mappers.exact.incumbent import TOLERANCE, Incumbent, whole_cycles
+from codesign.mapping.constraints import Keep
+from codesign.mapping.nest import FloatArray
+
+_APART = 1e-9
+"""Relative; different numbers of words differ by more (there are fewer than 1e9 of them in a tile lattice's traffic)."""
+
+MOST_CUTS = 4
+"""Weights of cycles that a bound on products is found by at most."""
+
+
+@dataclass
+class Node:
+    """A part of a profile: bounds on the words of every boundary, and what its mappings cost and take at least."""
+
+    least: FloatArray
+    most: FloatArray
+    bound: float = 0.0
+    cycles: float = 0.0
+    given_up: bool = False
+
+
+class FixedProfile:
+    """A profile with one keep set.
+
+    Attributes:
+        profile: The profile.
+        keep: The keep set.
+        decisions: The same as decisions.
+        boundaries: (level, tensor) of every boundary, B of them.
+        price: ``B`` pJ a word.
+        demand: ``J x B`` cycles of every port a word.
+        fewest: ``B`` fewest words.
+        constant: pJ beside the words.
+        constant_cycles: ``J``.
+        compute: Compute cycles.
+    """
+
+    def __init__(self, profile: EvenProfile, keep: KeepSets) -> None:
+        self.profile, self.keep = profile, keep
+        self.decisions: Decisions = tuple(tuple(Keep.YES if k else Keep.NO for k in row) for row in keep)
+        n_levels, n_tensors = profile.problem.instance.n_levels, profile.problem.instance.n_tensors
+        levels = [[v for v in range(n_levels) if keep[v][t]] + [n_levels] for t in range(n_tensors)]
+        pairs = [(v, t, p) for t, row in enumerate(levels) for p, v in pairwise(row)]
+        once = np.array([profile.fixed[:, t, v, p] for v, t, p in pairs]).sum(axis=0)
+        inner = [pair for pair in pairs if pair[0] < n_levels]
+        for v, t, p in pairs:
+            if v == n_levels:
+                once += profile.price[:, t, v, p] * profile.fewest[t, v]
+        self.boundaries = [(v, t) for v, t, _ in inner]
+        each = np.array([profile.price[:, t, v, p] for v, t, p in inner]).reshape(len(inner), len(profile.price)).T
+        self.price, self.demand = each[0], each[1:]
+        self.fewest = np.array([profile.fewest[t, v] for v, t in self.boundaries])
+        self.constant, self.constant_cycles = float(once[0]) + profile.constant, once[1:]
+        self.compute = float(profile.problem.hardware.macs) / float(profile.spatial.prod())
+
+    def ports(self, words: FloatArray) -> FloatArray:
+        """``J`` cycles of every port when this many words cross the boundaries."""
+        cycles: FloatArray = self.constant_cycles + self.demand @ words
+        return cycles
+
+    def least_cycles(self, words: FloatArray) -> float:
+        """Whole cycles below which no mapping with at least these words gets."""
+        return whole_cycles(max(self.compute, float(self.ports(words).max(initial=0.0))))
+
+    def run(self, weight: FloatArray, node: Node, best: Incumbent) -> float:
+        """Least weighted sum of energy and port cycles within a node."""
+        limits = None
+        if node.least.max(initial=0.0) > 0.0 or node.most.min(initial=math.inf) < math.inf:
+            shape = self.profile.words.shape[:2]
+            limits = np.zeros(shape), np.full(shape, np.inf)
+            for (v, t), least, most in zip(self.boundaries, node.least, node.most, strict=True):
+                limits[0][t, v], limits[1][t, v] = least, most
+        value = self.profile.run(weight, decisions=self.decisions, limits=limits)
+        best.count(float(self.profile.filled.table.size))
+        return value
+
+    def offer(self, best: Incumbent) -> tuple[Traced, float, float]:
+        """The nest of the last run, its energy and its cycles."""
+        traced = self.profile.trace()
+        return traced, *best.offer(*build_nest(self.profile.problem.instance, self.keep, traced.levels))
+
+    def words_of(self, traced: Traced) -> FloatArray:
+        """``B`` words counted across every boundary."""
+        return np.array([traced.words[t, v] for v, t in self.boundaries])
+
+
+def search_profile(fixed: FixedProfile, least: float, quickest: float, best: Incumbent) -> float:
+    """Search one profile of known bounds on value and cycles; returns a lower bound on what was not searched (infinite if nothing)."""
+    n = len(fixed.boundaries)
+    waiting: list[tuple[float, int, Node]] = [(least, 0, Node(np.zeros(n), np.full(n, np.inf), least, quickest))]
+    ticket = 1
+    while waiting:
+        bound, _, node = heapq.heappop(waiting)
+        if not best.beaten_by(bound):
+            continue
+        best.ask()
+        if node.given_up or (best.late and best.nest is not None):
+            return min([bound] + [b for b, _, _ in waiting])
+        for child in expand(fixed, node, best):
+            heapq.heappush(waiting, (child.bound, ticket, child))
+            ticket += 1
+    return math.inf
+
+
+def expand(fixed: FixedProfile, node: Node, best: Incumbent) -> list[Node]:
+    """Solve a node's relaxation; returns the parts of it that may hold something better."""
+    goal = best.goal
+    floor = np.maximum(node.least, fixed.fewest * (1.0 - TOLERANCE))
+    quickest = max(node.cycles, fixed.least_cycles(floor))
+    by_latency = goal.objective == Objective.LATENCY
+    weight = np.zeros(1 + len(fixed.demand))
+    weight[0] = 1.0
+    if by_latency and len(fixed.demand):
+        weight[:] = 1.0
+        weight[0] = 1e-6 / max(1e-30, float(fixed.price.max(initial=0.0)))
+    least = fixed.run(weight, node, best)
+    if not math.isfinite(least):
+        return []
+    energy = fixed.constant + float(fixed.price @ floor) if by_latency else least
+    bound = max(node.bound, goal.value(energy, quickest))
+    if not best.beaten_by(bound):
+        return []
+    traced, found, cycles = fixed.offer(best)
+    if not best.beaten_by(bound):
+        return []
+    if traced.optimistic and (by_latency or found > energy * (1.0 + _APART) or cycles > quickest):
+        return _chase(fixed, Node(node.least, node.most, bound, quickest), fixed.words_of(traced), best)
+    if goal.energy_alone or cycles <= quickest:
+        return []
+    words = fixed.words_of(traced)
+    quickest, bound = _trade(fixed, node, energy, quickest, words, best)
+    if not best.beaten_by(bound):
+        return []
+    limit = goal.slowest_useful(energy, best.value) if math.isfinite(best.value) else goal.latency_limit
+    return split(fixed, Node(node.least, node.most, max(node.bound, bound), quickest), floor, words, limit)
+
+
+def _trade(
+    fixed: FixedProfile, node: Node, energy: float, quickest: float, words: FloatArray, best: Incumbent
+) -> tuple[float, float]:
+    """Bounds on the cycles and the goal of a node whose mapping of least energy is slowed down by a port (bound B6).
+
+    Args:
+        fixed: The profile.
+        node: The part of it.
+        energy: Least energy of the node.
+        quickest: A bound on its cycles.
+        words: Of its mapping of least energy.
+        best: The incumbent, improved in place.
+    """
+    j = int(fixed.ports(words).argmax())
+
+    def least(energy_weight: float, cycle_weight: float) -> float:
+        weight = np.zeros(1 + len(fixed.demand))
+        weight[0], weight[1 + j] = energy_weight, cycle_weight
+        value = fixed.run(weight, node, best)
+        if math.isfinite(value):
+            fixed.offer(best)
+        return value
+
+    quickest = max(quickest, whole_cycles(least(0.0, 1.0)))
+    return quickest, trade(lambda weight: least(1.0, weight), energy, quickest, best)
+
+
+def trade(least: Callable[[float], float], energy: float, cycles: float, best: Incumbent) -> float:
+    """A bound on the goal, from the least energy + weight x cycles of a port for a few weights (bound B6).
+
+    Args:
+        least: That sum for a weight; infinite if nothing can be better.
+        energy: A bound on the energy.
+        cycles: A bound on the cycles, whole.
+        best: The incumbent, improved in place.
+    """
+    bound, goal, weight = best.goal.value(energy, cycles), best.goal, best.goal.cycle_pj or energy / cycles
+    cuts: list[tuple[float, float]] = []
+    while goal.trades and best.beaten_by(bound) and len(cuts) < MOST_CUTS:
+        both = least(weight) * (1.0 - 0.25 * TOLERANCE)  # the energy on the line is a quarter of the sum or more
+        if goal.cycle_pj or math.isinf(both):
+            return max(bound, both)
+        cuts.append((weight, both))
+        found, weight = _least_product(cuts, energy, cycles)
+        if found <= bound:
+            break
+        bound = found
+    return bound
+
+
+def _least_product(cuts: list[tuple[float, float]], energy: float, cycles: float) -> tuple[float, float]:
+    """Least energy x cycles where every energy + weight x cycles is at least its sum, and energy / cycles there.
+
+    Between two corners the least energy is linear in the cycles, so the product is least next to a corner.
+    """
+    lines = [(0.0, energy), *cuts]
+    corners = [(b - a) / (w - v) for (v, a), (w, b) in combinations(lines, 2) if w != v]
+    whole = {cycles, *(float(c) for x in corners for c in (math.floor(x), whole_cycles(x)) if c > cycles)}
+    found = [(max(b - w * c for w, b in lines), c) for c in whole]
+    least, most = min(found, key=lambda pair: pair[0] * pair[1])
+    return least * most, least / most
+
+
+def _chase(fixed: FixedProfile, node: Node, words: FloatArray, best: Incumbent) -> list[Node]:
+    """Settle a node of whose bound no mapping is known; if that takes too long it comes back, marked as given up."""
+    n, weight = len(fixed.boundaries), np.zeros(1 + len(fixed.demand))
+    weight[1 + int(fixed.ports(words).argmax()) if best.goal.objective is Objective.LATENCY else 0] = 1.0
+    fixed.run(weight, Node(np.zeros(n), np.full(n, np.inf)), best)
+    done = chase(fixed.profile, fixed.keep, node.cycles, best)
+    return [] if done else [Node(node.least, node.most, node.bound, given_up=True)]
+
+
+def split(fixed: FixedProfile, node: Node, floor: FloatArray, words: FloatArray, limit: float) -> list[Node]:
+    """Parts of a node in which the cycles can be below the limit.
+
+    First the limit is turned into a cap for each boundary given the fewest words of the others; if
+    the solution found respects all caps and is still too slow, the boundary that contributes most is bisected.
+    """
+    most = node.most.copy()
+    if math.isfinite(limit):
+        slack = limit * (1.0 + TOLERANCE) - fixed.ports(floor)
+        if len(slack) and slack.min() < 0.0:
+            return []
+        for j in range(len(slack)):
+            used = fixed.demand[j] > 0.0
+            most[used] = np.minimum(most[used], floor[used] + slack[j] / fixed.demand[j, used])
+    if np.any(words > most * (1.0 + _APART)):
+        return [Node(node.least, most, node.bound, node.cycles)]
+    if not len(words):
+        return []
+    ports = fixed.ports(words)
+    j = int(ports.argmax())
+    excess = fixed.demand[j] * (words - floor)
+    b = int(excess.argmax())
+    if words[b] <= floor[b] * (1.0 + _APART):
+        return []
+    middle = math.sqrt(max(1.0, floor[b]) * words[b])
+    middle = middle if floor[b] < middle < words[b] else 0.5 * (floor[b] + words[b])
+    lower, upper = most.copy(), node.least.copy()
+    lower[b], upper[b] = middle, np.nextafter(middle, np.inf)
+    return [Node(node.least, lower, node.bound, node.cycles), Node(upper, most, node.bound, node.cycles)]

@@ -1,0 +1,415 @@
+"""Depth-first search of one profile with one keep set, loop by loop, where the program is only a bound (C1, C2); compiled.
+
+The table bounds every completion from below in energy (for latency in cycles of one port), so only nests whose bound beats the incumbent are walked, and every one that is
+completed is scored by the kernel. An entry of the stack is a nest built from the inside up to some point: a state and tile
+of the program, what its words cost so far, the chains that may still go on, and the step that led to it. The walk can be
+taken up again; it stops at complete nests that are better than what is known.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from codesign.core.jit import njit
+from codesign.core.kernel_library import gcd, stable_order
+from codesign.cost.kernel import score
+from codesign.cost.packed import VALID, Kernel
+from codesign.mappers.driver import value_of
+from codesign.mappers.exact.even.fill_states import ADVANCE, END, KIND, SOURCE, WHAT, Program
+from codesign.mappers.exact.even.joint_program import Moved, Parts, Prices, gather, loop_cost
+from codesign.mappers.exact.problem.grid_steps import grown
+from codesign.mappers.exact.problem.sliding_windows import most_saved
+from codesign.mappers.exact.problem.tables import INF, Grid
+from codesign.mapping.nest import BYPASSED, FloatArray, IntArray, Nest
+
+EXHAUSTED, COMPLETE, PAUSED = 0, 1, 2
+
+# columns of an entry
+STATE, TILE, USED, LAST, DEPTH, LIVE, PLACE, DIMENSION, FACTOR = range(9)
+ROUNDED = 1.0 - 1e-11
+NO_LOOP = -1
+"""DIMENSION of a step that ends a level, or passes over a loop of a fixed order."""
+
+# columns of a chain: the row of its axis, the travel a later loop must have; then figures, see `Stack`
+_ROW, _WANTED = 0, 1
+_WORTH, _SHARE, _CREDIT = 0, 1, 2
+
+
+class Rows(NamedTuple):
+    """The sliding axes, R of them, one row per (tensor, axis).
+
+    Attributes:
+        tensor: ``R``.
+        coef: ``R x D`` coefficients of the dimensions on the axis, 0 for others.
+        on_axis: ``R x D`` 1 for dimensions on the axis.
+        relevant: ``T x D`` 1 where a dimension indexes a tensor.
+        bounded: ``R`` 1 where reuse is only bounded.
+        spatial: ``L x D`` factors of the fan-outs.
+        inside: ``L x D`` product of the factors from a level inwards.
+        bounds: ``D``.
+        walk: 1 where inner loops are walked truly (rule R2 with `Reuse.WALK`).
+    """
+
+    tensor: IntArray
+    coef: IntArray
+    on_axis: IntArray
+    relevant: IntArray
+    bounded: IntArray
+    spatial: IntArray
+    inside: IntArray
+    bounds: IntArray
+    walk: int
+
+
+class Plan(NamedTuple):
+    """What turns steps into a nest.
+
+    Attributes:
+        keep: ``L x T`` 1 where a level keeps a tensor.
+        fan: ``K x 4`` spatial loops, as rows of a nest, outermost first.
+        members: ``D x M`` the problem's dimensions that each of the lattice's stands for, -1 padded.
+        left: ``D x M`` what the spatial loops leave of their bounds.
+    """
+
+    keep: IntArray
+    fan: IntArray
+    members: IntArray
+    left: IntArray
+
+
+class Stack(NamedTuple):
+    """Entries waiting, and the steps that led to the entry looked at last.
+
+    Attributes:
+        entries: ``E x 9``.
+        spent: ``E`` priced words so far, less what live chains may still save.
+        chains: ``E x K x 2`` row of the axis, wanted travel.
+        figures: ``E x K x 3`` worth: cost of all words not fetched if every further step repeats the first; share of iterations
+            left; credit: what the bound still takes off.
+        path: ``P x 9`` steps, innermost first.
+    """
+
+    entries: IntArray
+    spent: FloatArray
+    chains: IntArray
+    figures: FloatArray
+    path: IntArray
+
+
+class Search(NamedTuple):
+    """What a walk looks things up in, and what it has to beat.
+
+    Attributes:
+        table: Of the program: least completions.
+        program: Its operations.
+        grid: The lattice.
+        moved: What crosses.
+        prices: What it costs.
+        penalty: ``L x 2**T x N`` infinite where tiles do not fit.
+        rows: Sliding axes.
+        parts: Room.
+        constant: What is paid beside what the walk counts.
+        mode: Of the objective, `codesign.mappers.driver.OBJECTIVE_CODE`.
+        quickest: Least cycles of the profile.
+        limit: Value below which a nest is better.
+        latency_limit: Most cycles allowed.
+    """
+
+    table: FloatArray
+    program: Program
+    grid: Grid
+    moved: Moved
+    prices: Prices
+    penalty: FloatArray
+    rows: Rows
+    parts: Parts
+    constant: float
+    mode: int
+    quickest: float
+    limit: float
+    latency_limit: float
+
+
+class Live(NamedTuple):
+    """Chains that may still go on: see `Stack`; ``K x 2`` and ``K x 3``."""
+
+    chains: IntArray
+    figures: FloatArray
+
+
+def make_stack(most_chains: int, deepest: int, start: int, room: int = 256) -> Stack:
+    """A stack with the state at the MACs, for nests of up to `deepest` steps with up to `most_chains` live chains."""
+    stack = Stack(
+        np.zeros((room, 9), np.int64), np.zeros(room), np.zeros((room, most_chains, 2), np.int64),
+        np.zeros((room, most_chains, 3)), np.zeros((deepest, 9), np.int64),
+    )  # fmt: skip
+    stack.entries[0, STATE], stack.entries[0, LAST], stack.entries[0, DIMENSION] = start, -1, NO_LOOP
+    return stack
+
+
+@njit
+def _doubled(stack: Stack) -> Stack:
+    return Stack(
+        np.concatenate((stack.entries, np.zeros_like(stack.entries))),
+        np.concatenate((stack.spent, np.zeros_like(stack.spent))),
+        np.concatenate((stack.chains, np.zeros_like(stack.chains))),
+        np.concatenate((stack.figures, np.zeros_like(stack.figures))),
+        stack.path,
+    )
+
+
+@njit
+def _size(x: int, d: int, level: int, search: Search) -> int:
+    """Size of a dimension of a tile at a level, spatial factors inside included."""
+    grid = search.grid
+    return int(grid.divisor[d, x // grid.stride[d] % grid.n_divisors[d]]) * search.rows.inside[level, d]  # type: ignore[no-any-return]
+
+
+@njit
+def _may_win(search: Search, least: float) -> bool:
+    """Whether a nest of at least this energy, or where latency is minimised so many cycles, may be better."""
+    value = value_of(search.mode, least, max(search.quickest, np.ceil(least * ROUNDED) if search.mode == 1 else 0.0))
+    return bool(np.isfinite(least) and value < search.limit)
+
+
+@njit
+def _room_for_one(stack: Stack, top: int) -> Stack:
+    """The stack, doubled if it is full."""
+    return _doubled(stack) if top == stack.spent.shape[0] else stack
+
+
+@njit
+def _most(row: int, level: int, used: int, wanted: int, x: int, search: Search) -> float:
+    """The most a chain may still save from tile x outwards, as a share of its worth then."""
+    rows = search.rows
+    n = rows.on_axis[row].sum()
+    sizes, bounds, coef = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
+    spatial = np.empty((level, n), np.int64)
+    mask, i = 0, 0
+    for d in range(rows.on_axis.shape[1]):
+        if rows.on_axis[row, d] == 0:
+            continue
+        sizes[i], bounds[i], coef[i] = _size(x, d, level, search), rows.bounds[d], rows.coef[row, d]
+        for m in range(level):
+            spatial[m, i] = rows.spatial[m, d]
+        mask |= (used >> d & 1) << i
+        i += 1
+    return most_saved(level, mask, wanted, sizes, bounds, coef, spatial, rows.walk == 1)
+
+
+@njit
+def _advance(
+    search: Search, live: Live, n_live: int, to: Live, level: int, used: int, d: int, factor: float, x: int, y: int
+) -> tuple[int, float]:
+    """Chains that go on after a loop over d from tile x to y, written to `to`: their number, and the credit all lost by it."""
+    rows = search.rows
+    going, lost = 0, 0.0
+    for c in range(n_live):
+        row, wanted = live.chains[c, _ROW], live.chains[c, _WANTED]
+        worth, before, credit = live.figures[c, _WORTH], live.figures[c, _SHARE], live.figures[c, _CREDIT]
+        on_axis = rows.on_axis[row, d] == 1
+        if not on_axis and rows.relevant[rows.tensor[row], d] == 1:
+            lost += credit
+            continue
+        share, saved, most = before / factor, 1.0, 1.0
+        if rows.bounded[row] == 0:
+            saved = 0.0
+            if on_axis:
+                travel = rows.coef[row, d] * _size(x, d, level, search)
+                saved = 1.0 if travel == wanted else 0.0
+                wanted += travel * (int(factor) - 1) if rows.walk == 1 else travel
+            most = _most(row, level, used | 1 << d, wanted, y, search)
+        left = worth * share * most
+        lost += credit - saved * worth * (before - share) - left
+        if left > 0.0:
+            to.chains[going, _ROW], to.chains[going, _WANTED] = row, wanted
+            to.figures[going, _WORTH], to.figures[going, _SHARE], to.figures[going, _CREDIT] = worth, share, left
+            going += 1
+    return going, lost
+
+
+@njit
+def _begin(search: Search, n: int, x: int, level: int, d: int, j: int, to: Live, n_live: int) -> int:
+    """Add the chains that start when a loop over d closes the n boundaries gathered at tile x; how many are live then."""
+    moved, parts, factor = search.moved, search.parts, search.grid.divisor[d, j]
+    for i in range(n):
+        t, v, slot, number, row = parts.boundary[i]
+        if number < 0:
+            continue
+        saved = moved.saving[number, 1 if slot >= 0 else 0, moved.place[d, j], moved.axis_tile[row, level, x]]
+        words = moved.shared[slot, level, v, d, x] if slot >= 0 else moved.words[t, v, x]
+        worth = words * parts.figure[i, 0]
+        if worth * saved <= 0.0:
+            continue
+        travel = search.rows.coef[row, d] * _size(x, d, level, search)
+        steps = travel * (int(factor) - 1) if search.rows.walk == 1 else travel
+        to.chains[n_live, _ROW] = row
+        to.chains[n_live, _WANTED] = steps + travel if slot >= 0 else steps
+        to.figures[n_live, _WORTH], to.figures[n_live, _SHARE] = worth, 1.0 / factor
+        to.figures[n_live, _CREDIT] = worth * saved
+        n_live += 1
+    return n_live
+
+
+@njit
+def _sort_best_last(stack: Stack, keys: FloatArray, first: int, top: int) -> None:
+    """Order new entries so that the least key is taken next; among equal keys the one made first."""
+    n = top - first
+    turned = np.empty(n)
+    for i in range(n):
+        turned[i] = -keys[n - 1 - i]
+    order = stable_order(turned)
+    entries, spent = stack.entries[first:top].copy(), stack.spent[first:top].copy()
+    chains, figures = stack.chains[first:top].copy(), stack.figures[first:top].copy()
+    for i in range(n):
+        picked = n - 1 - order[i]
+        stack.entries[first + i] = entries[picked]
+        stack.spent[first + i] = spent[picked]
+        stack.chains[first + i] = chains[picked]
+        stack.figures[first + i] = figures[picked]
+
+
+@njit
+def _push_loops(
+    stack: Stack, top: int, search: Search, here: IntArray, spent: float, live: Live, depth: int
+) -> tuple[Stack, int]:
+    """Push every temporal loop that may come next and may win."""
+    grid, program, table = search.grid, search.program, search.table
+    s, x, used, last, n_live = here[STATE], here[TILE], here[USED], here[LAST], here[LIVE]
+    level, begin, keys = program.level[s], top, np.empty(16)
+    for d in range(grid.n_divisors.shape[0]):
+        after = program.after[s, d]
+        if after < 0 or used >> d & 1 == 1:
+            continue
+        n = gather(s, after, level, d, program, search.moved, search.prices, search.parts)
+        if n == 0 and n_live == 0 and last > d:
+            continue
+        for j in range(1, grid.n_divisors[d]):
+            y, factor = grown(x, d, j, grid), grid.divisor[d, j]
+            if y < 0 or (program.factor[s, d] > 0 and program.factor[s, d] != factor):
+                continue
+            cost = loop_cost(n, level, d, j, x, factor, True, search.parts, search.moved, search.prices)
+            least = search.constant + spent + cost + table[after, y]
+            if not _may_win(search, least):
+                continue
+            stack = _room_for_one(stack, top)
+            if top - begin == keys.shape[0]:
+                keys = np.concatenate((keys, np.empty_like(keys)))
+            to = Live(stack.chains[top], stack.figures[top])
+            going, lost = _advance(search, live, n_live, to, level, used, d, factor, x, y)
+            if not _may_win(search, least + lost):
+                continue
+            going = _begin(search, n, x, level, d, j, to, going)
+            entry = stack.entries[top]
+            entry[STATE], entry[TILE], entry[USED], entry[LAST] = after, y, used | 1 << d, -1 if n > 0 else d
+            entry[DEPTH], entry[LIVE], entry[PLACE], entry[DIMENSION], entry[FACTOR] = depth, going, level, d, j
+            stack.spent[top] = spent + cost + lost
+            keys[top - begin] = cost + lost + table[after, y]
+            top += 1
+    _sort_best_last(stack, keys, begin, top)
+    return stack, top
+
+
+@njit
+def _push_following(
+    stack: Stack, top: int, search: Search, here: IntArray, spent: float, live: Live, depth: int
+) -> tuple[Stack, int]:
+    """Push all that may stand directly outside an entry: loops, the end of the level, the next loop of a fixed order passed over."""
+    program, s, x, n_live = search.program, here[STATE], here[TILE], here[LIVE]
+    stack, top = _push_loops(stack, top, search, here, spent, live, depth)
+    level = program.level[s]
+    for o in range(program.first[s], program.first[s + 1]):
+        kind, source, what = program.operations[o, KIND], program.operations[o, SOURCE], program.operations[o, WHAT]
+        if not (kind == END and search.penalty[level, what, x] <= 0.0) and not (kind == ADVANCE and what == 0):
+            continue
+        if not _may_win(search, search.constant + spent + search.table[source, x]):
+            continue
+        stack = _room_for_one(stack, top)
+        entry = stack.entries[top]
+        entry[:] = here
+        entry[STATE], entry[DEPTH], entry[DIMENSION] = source, depth, NO_LOOP
+        if kind == END:
+            entry[USED], entry[LAST] = 0, -1
+        stack.spent[top] = spent
+        stack.chains[top, :n_live] = live.chains[:n_live]
+        stack.figures[top, :n_live] = live.figures[:n_live]
+        top += 1
+    return stack, top
+
+
+@njit
+def _write_nest(stack: Stack, depth: int, grid: Grid, plan: Plan, nest: Nest) -> int:
+    """Write the nest of a complete path; returns its number of loops."""
+    left, count = plan.left.copy(), 0
+    for v in range(plan.keep.shape[0]):
+        for t in range(plan.keep.shape[1]):
+            nest.position[v, t] = count if plan.keep[v, t] == 1 else BYPASSED
+        for k in range(depth - 1, -1, -1):
+            d = stack.path[k, DIMENSION]
+            if d == NO_LOOP or stack.path[k, PLACE] != v:
+                continue
+            factor = int(grid.divisor[d, stack.path[k, FACTOR]])
+            for i in range(left.shape[1]):
+                part = gcd(factor, left[d, i])
+                factor //= part
+                left[d, i] //= part
+                if part > 1:
+                    nest.loops[count, 0], nest.loops[count, 1] = plan.members[d, i], part
+                    nest.loops[count, 2], nest.loops[count, 3] = 0, -1
+                    count += 1
+        for k in range(plan.fan.shape[0]):
+            if plan.fan[k, 3] == v:
+                nest.loops[count] = plan.fan[k]
+                count += 1
+    return count
+
+
+@njit
+def walk(
+    stack: Stack, top: int, steps: int, most: int, search: Search, kernel: Kernel, nest: Nest, plan: Plan
+) -> tuple[Stack, int, int, int, int, int]:
+    """Go on until the next complete nest that is better.
+
+    Args:
+        stack: Entries; may be replaced by a larger one.
+        top: How many wait.
+        steps: Entries to look at before pausing.
+        most: Nests to score before pausing.
+        search: What to look up, and what to beat.
+        kernel: Scores nests.
+        nest: Where they are written; at the end the better one.
+        plan: How they are written.
+
+    Returns:
+        The stack, how many wait, loops of the nest, entries looked at, nests scored, and why it stopped: `EXHAUSTED`,
+        `COMPLETE` (a better nest, or one that the kernel refuses) or `PAUSED`.
+    """
+    table, program = search.table, search.program
+    here = np.empty(stack.entries.shape[1], np.int64)
+    live = Live(np.empty_like(stack.chains[0]), np.empty_like(stack.figures[0]))
+    done, scored = 0, 0
+    while top > 0:
+        if done == steps or scored >= most:
+            return stack, top, 0, done, scored, PAUSED
+        top -= 1
+        here[:] = stack.entries[top]
+        spent, n_live, depth = stack.spent[top], here[LIVE], here[DEPTH]
+        live.chains[:n_live] = stack.chains[top, :n_live]
+        live.figures[:n_live] = stack.figures[top, :n_live]
+        if here[DIMENSION] != NO_LOOP:
+            stack.path[depth] = here
+            depth += 1
+        if not _may_win(search, search.constant + spent + table[here[STATE], here[TILE]]):
+            continue
+        done += 1
+        s, everything = here[STATE], (1 << program.status.shape[1]) - 1
+        complete = program.level[s] == 0 and program.ends[s] == 1 and here[TILE] == table.shape[1] - 1
+        stack, top = _push_following(stack, top, search, here, spent, live, depth)
+        if complete and search.penalty[0, everything, here[TILE]] <= 0.0:
+            count = _write_nest(stack, depth, search.grid, plan, nest)
+            status, energy, cycles = score(kernel, nest, count)
+            value = value_of(search.mode, energy, cycles) if cycles <= search.latency_limit else INF
+            scored += 1
+            if status != VALID or value < search.limit:
+                return stack, top, count, done, scored, COMPLETE
+    return stack, top, 0, done, scored, EXHAUSTED

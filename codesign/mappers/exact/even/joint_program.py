@@ -1,0 +1,422 @@
+"""The compiled program of one profile whose spatial factors are all known: cheapest completion from every tile and state.
+
+Tiles are temporal here: `x` counts what the temporal loops so far have made, so that crossing a fan-out changes nothing, and
+all levels share one small lattice (the divisors of the bounds over the spatial factors). Every operation is a minimum over
+whole arrays; see `codesign.mappers.exact.even.fill_states`.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from codesign.core.jit import njit, njit_inline
+from codesign.mappers.exact.even.fill_states import (
+    CHAIN,
+    CLOSE,
+    DIM,
+    DONE,
+    END,
+    KIND,
+    LEVEL,
+    SLIDE,
+    SOURCE,
+    SWEEP,
+    TARGET,
+    TOUCH,
+    WHAT,
+    Program,
+)
+from codesign.mappers.exact.problem.grid_steps import (
+    grown,
+    minima_along,
+    offer_window_loop,
+    offer_window_loops,
+    suffix_minima,
+)
+from codesign.mappers.exact.problem.tables import INF, Grid
+from codesign.mapping.nest import FloatArray, IntArray
+
+
+class Moved(NamedTuple):
+    """What crosses into every level when a tensor is closed, and what windows save of it. F tensors are followed.
+
+    Attributes:
+        words: ``T x L x N`` words that enter an instance of a level if every step brings a whole tile.
+        slot: ``T`` number of a followed tensor, -1.
+        shared: ``F x L x L x D x N`` words that two neighbours along a dimension share, times the steps, when the loop
+            stands at a level (first index) and a level inside holds the tile (second index); 0 where they share none.
+        steady: ``F x L x L x D`` 1 where the shared words of a step do not depend on the size of the dimension.
+        number: ``T x L x D`` chain table of a first loop at a level, -1 none (C1).
+        saving: ``K x 2 x J x tiles of the axis`` shares saved; touched or untouched before, factor, tile of the axis.
+        row: ``T x D`` axis that a dimension stands on, -1 none.
+        axis_tile: ``R x L x N`` tile of an axis at a level.
+        place: ``D x J`` position of the lattice's divisors among those of the whole bound.
+        chains: ``C x 5`` first loops after which others may save: level, dimension, position of the factor, tile before
+            and after it.
+        first: ``L x D + 1`` where those of each level and dimension begin.
+    """
+
+    words: FloatArray
+    slot: IntArray
+    shared: FloatArray
+    steady: IntArray
+    number: IntArray
+    saving: FloatArray
+    row: IntArray
+    axis_tile: IntArray
+    place: IntArray
+    chains: IntArray
+    first: IntArray
+
+
+class Prices(NamedTuple):
+    """What words cost, and how many may cross.
+
+    Attributes:
+        price: ``T x (L + 1) x L`` of a word into an inner level (L: the MACs) from an outer one.
+        once: What is paid beside the words, likewise.
+        least: ``T x L`` fewest words allowed into a level.
+        most: ``T x L`` most words allowed.
+        bounded: Whether `least` and `most` say anything.
+    """
+
+    price: FloatArray
+    once: FloatArray
+    least: FloatArray
+    most: FloatArray
+    bounded: int
+
+
+class Parts(NamedTuple):
+    """Room for the boundaries that a loop closes.
+
+    Attributes:
+        boundary: ``B x 5`` tensor, level, slot where its window slides along the loop (-1), chain table (-1), axis.
+        figure: ``B x 2`` price of a word, what is paid beside.
+    """
+
+    boundary: IntArray
+    figure: FloatArray
+
+
+def room_for_parts(n_levels: int, n_tensors: int) -> Parts:
+    """Room for all boundaries there may be."""
+    most = max(1, n_levels * n_tensors)
+    return Parts(np.empty((most, 5), np.int64), np.empty((most, 2)))
+
+
+@njit_inline
+def parent_of(program: Program, held: int, i: int, p: int) -> int:
+    """The level that feeds the i-th level of a set that waits for parent p."""
+    if i + 1 < program.chain.shape[1] and program.chain[held, i + 1] >= 0:
+        return program.chain[held, i + 1]  # type: ignore[no-any-return]
+    return p
+
+
+@njit
+def fill_charges(program: Program, moved: Moved, prices: Prices, charge: FloatArray) -> None:
+    """What closing a tensor costs, tile by tile: ``Q x N``, infinite where too few or too many words cross."""
+    n = charge.shape[1]
+    for q in range(program.charges.shape[0]):
+        t, held, p = program.charges[q]
+        charge[q] = 0.0
+        for i in range(program.chain.shape[1]):
+            v = program.chain[held, i]
+            if v < 0:
+                break
+            outer = parent_of(program, held, i, p)
+            cost, once, words = prices.price[t, v, outer], prices.once[t, v, outer], moved.words[t, v]
+            for x in range(n):
+                charge[q, x] += cost * words[x] + once
+            if prices.bounded == 1:
+                for x in range(n):
+                    if words[x] < prices.least[t, v] or words[x] > prices.most[t, v]:
+                        charge[q, x] = INF
+
+
+@njit
+def gather(s: int, source: int, c: int, d: int, program: Program, moved: Moved, prices: Prices, parts: Parts) -> int:
+    """List the boundaries that a loop over d at level c closes on the way from state s to `source`; returns how many."""
+    n = 0
+    for t in range(program.status.shape[1]):
+        held, p = -1 - program.status[s, t], program.status[source, t]
+        if held < 0 or p < 0:
+            continue
+        length = 0
+        while length < program.chain.shape[1] and program.chain[held, length] >= 0:
+            length += 1
+        for i in range(length):
+            v, outer = program.chain[held, i], parent_of(program, held, i, p)
+            parts.boundary[n, 0], parts.boundary[n, 1] = t, v
+            parts.boundary[n, 2] = moved.slot[t] if i >= length - program.fresh[s, t] and moved.row[t, d] >= 0 else -1
+            parts.boundary[n, 3], parts.boundary[n, 4] = moved.number[t, c, d], moved.row[t, d]
+            parts.figure[n, 0], parts.figure[n, 1] = prices.price[t, v, outer], prices.once[t, v, outer]
+            n += 1
+    return n
+
+
+@njit
+def words_of_part(
+    i: int, c: int, d: int, j: int, x: int, kept: float, chained: bool, parts: Parts, moved: Moved
+) -> float:
+    """Least words of the i-th boundary when it closes at tile x by a loop over d.
+
+    Args:
+        i: Which of the boundaries gathered.
+        c: Level of the loop.
+        d: Its dimension.
+        j: Position of its factor.
+        x: The tile before it.
+        kept: The share of its steps in which a window keeps what it shares.
+        chained: Whether later loops save words too.
+        parts: What `gather` has listed.
+        moved: What crosses.
+    """
+    words, k, more = moved.words[parts.boundary[i, 0], parts.boundary[i, 1], x], parts.boundary[i, 3], 0.0
+    slides = parts.boundary[i, 2] >= 0
+    if chained and k >= 0:
+        more = moved.saving[k, 1 if slides else 0, moved.place[d, j], moved.axis_tile[parts.boundary[i, 4], c, x]]
+    if slides:
+        return words - moved.shared[parts.boundary[i, 2], c, parts.boundary[i, 1], d, x] * (kept + more)  # type: ignore[no-any-return]
+    return words * (1.0 - more)  # type: ignore[no-any-return]
+
+
+@njit
+def loop_cost(
+    n: int, c: int, d: int, j: int, x: int, factor: float, chained: bool, parts: Parts, moved: Moved, prices: Prices
+) -> float:
+    """Least charge of the n boundaries gathered when they close at tile x by a loop over d; see `words_of_part`."""
+    total = 0.0
+    for i in range(n):
+        words = words_of_part(i, c, d, j, x, 1.0 - 1.0 / factor, chained, parts, moved)
+        t, v = parts.boundary[i, 0], parts.boundary[i, 1]
+        if prices.bounded == 1 and (words < prices.least[t, v] or words > prices.most[t, v]):
+            return INF
+        total += words * parts.figure[i, 0] + parts.figure[i, 1]
+    return total
+
+
+@njit
+def run_program(
+    table: FloatArray, program: Program, grid: Grid, moved: Moved, prices: Prices, charge: FloatArray, penalty: FloatArray,
+    live: IntArray, scratch: FloatArray, parts: Parts,
+) -> None:  # fmt: skip
+    """Fill the table: least cost still to be paid from every state and tile.
+
+    Args:
+        table: ``S x N``, overwritten.
+        program: The operations.
+        grid: The lattice of temporal tiles.
+        moved: What crosses.
+        prices: What it costs.
+        charge: See `fill_charges`.
+        penalty: ``L x 2**T x N`` infinite where the tiles of the kept tensors do not fit.
+        live: ``S`` 0 where a state is left out; its costs are infinite.
+        scratch: ``3 x N``.
+        parts: Room.
+    """
+    n, operations = table.shape[1], program.operations
+    for o in range(operations.shape[0]):
+        kind, s, source = operations[o, KIND], operations[o, TARGET], operations[o, SOURCE]
+        c, what, d = operations[o, LEVEL], operations[o, WHAT], operations[o, DIM]
+        if o == 0 or operations[o - 1, TARGET] != s:
+            for x in range(n):
+                table[s, x] = INF
+        if live[s] == 0 or (source >= 0 and live[source] == 0):
+            continue
+        if kind == CLOSE:
+            for x in range(n):
+                table[s, x] = min(table[s, x], table[source, x] + charge[what, x])
+        elif kind == END:
+            for x in range(n):
+                table[s, x] = min(table[s, x], table[source, x] + penalty[c, what, x])
+        elif kind == SWEEP:
+            for a in range(grid.axis_dim.shape[0]):
+                if what >> grid.axis_dim[a] & 1 == 1:
+                    suffix_minima(table[s], grid.axis_size[a], grid.axis_stride[a])
+        elif kind == TOUCH:
+            for x in range(n):
+                table[s, x] = min(table[s, x], table[source, x])
+        elif kind == DONE:
+            table[s, n - 1] = penalty[0, what, n - 1]
+        elif kind == CHAIN:
+            _chain(table, s, source, c, d, what, program, grid, moved, prices, parts)
+        elif kind == SLIDE:
+            if prices.bounded == 1:
+                _slide_bounded(table, s, source, c, d, what, program, grid, moved, prices, parts)
+            else:
+                _slide(table, s, source, c, d, what, program, grid, moved, prices, scratch, parts)
+        else:
+            _place(table, s, source, d, what, grid, scratch[0])
+
+
+@njit
+def _place(table: FloatArray, s: int, source: int, d: int, factor: int, grid: Grid, scratch: FloatArray) -> None:
+    """Offer a loop over d that nobody minds: of a given factor, of any and none (0), or none (no dimension)."""
+    n = table.shape[1]
+    if factor > 1:
+        for x in range(n):
+            for j in range(1, grid.n_divisors[d]):
+                y = grown(x, d, j, grid) if grid.divisor[d, j] == factor else -1
+                if y >= 0:
+                    table[s, x] = min(table[s, x], table[source, y])
+        return
+    for x in range(n):
+        scratch[x] = table[source, x]
+    if d >= 0:
+        minima_along(scratch, d, grid)
+    for x in range(n):
+        table[s, x] = min(table[s, x], scratch[x])
+
+
+@njit
+def _slide(
+    table: FloatArray, s: int, source: int, c: int, d: int, factor: int, program: Program, grid: Grid, moved: Moved,
+    prices: Prices, scratch: FloatArray, parts: Parts,
+) -> None:  # fmt: skip
+    """Offer the first loops over d along which windows slide; what chains save is offered by `_chain`."""
+    n, steady, overlap = table.shape[1], 1, 0.0
+    whole, shared = scratch[0], scratch[1]
+    whole[:] = 0.0
+    shared[:] = 0.0
+    for i in range(gather(s, source, c, d, program, moved, prices, parts)):
+        t, v, slot = parts.boundary[i, 0], parts.boundary[i, 1], parts.boundary[i, 2]
+        cost, once, words = parts.figure[i, 0], parts.figure[i, 1], moved.words[t, v]
+        for x in range(n):
+            whole[x] += cost * words[x] + once
+        if slot >= 0:
+            steady = min(steady, moved.steady[slot, c, v, d])
+            common = moved.shared[slot, c, v, d]
+            for x in range(n):
+                shared[x] += cost * common[x]
+                overlap = max(overlap, common[x])
+    if overlap <= 0.0 or grid.n_divisors[d] == 1:
+        return
+    if steady == 1 and factor == 0:
+        offer_window_loops(table[s], table[source], whole, shared, scratch[2], d, grid)
+        return
+    for j in range(1, grid.n_divisors[d]):
+        if factor == 0 or grid.divisor[d, j] == factor:
+            offer_window_loop(table[s], table[source], whole, shared, d, j, grid)
+
+
+@njit
+def _slide_bounded(
+    table: FloatArray, s: int, source: int, c: int, d: int, factor: int, program: Program, grid: Grid, moved: Moved,
+    prices: Prices, parts: Parts,
+) -> None:  # fmt: skip
+    """`_slide` tile by tile, where only so many words may cross."""
+    n = gather(s, source, c, d, program, moved, prices, parts)
+    for j in range(1, grid.n_divisors[d]):
+        size = grid.divisor[d, j]
+        if factor > 0 and size != factor:
+            continue
+        for x in range(table.shape[1]):
+            y = grown(x, d, j, grid)
+            if y >= 0 and table[source, y] < INF:
+                cost = loop_cost(n, c, d, j, x, size, False, parts, moved, prices)
+                table[s, x] = min(table[s, x], table[source, y] + cost)
+
+
+@njit
+def _chain(
+    table: FloatArray, s: int, source: int, c: int, d: int, factor: int, program: Program, grid: Grid, moved: Moved,
+    prices: Prices, parts: Parts,
+) -> None:  # fmt: skip
+    """Offer the first loops over d after which a chain may go on."""
+    n = gather(s, source, c, d, program, moved, prices, parts)
+    group, once = c * grid.n_divisors.shape[0] + d, 0.0
+    for i in range(n):
+        once += parts.figure[i, 1]
+    for k in range(moved.first[group], moved.first[group + 1]):
+        j, x, y = moved.chains[k, 2], moved.chains[k, 3], moved.chains[k, 4]
+        size = grid.divisor[d, j]
+        if table[source, y] + once < table[s, x] and (factor == 0 or size == factor):
+            cost = loop_cost(n, c, d, j, x, size, True, parts, moved, prices)
+            table[s, x] = min(table[s, x], table[source, y] + cost)
+
+
+@njit
+def least_start(table: FloatArray, starts: IntArray, prices: Prices, fewest: FloatArray) -> tuple[int, float]:
+    """The best state at the MACs, and its value with what crosses into the MACs."""
+    macs = fewest.shape[1] - 1
+    best, least = starts[0, 0], INF
+    for k in range(starts.shape[0]):
+        value = table[starts[k, 0], 0]
+        for t in range(fewest.shape[0]):
+            p = starts[k, 1 + t]
+            value += prices.price[t, macs, p] * fewest[t, macs] + prices.once[t, macs, p]
+        if value < least:
+            best, least = starts[k, 0], value
+    return best, least
+
+
+@njit
+def trace_program(
+    table: FloatArray, program: Program, grid: Grid, moved: Moved, prices: Prices, charge: FloatArray, penalty: FloatArray,
+    start: int, slack: float, parts: Parts, path: IntArray,
+) -> int:  # fmt: skip
+    """Follow equal values from the MACs outwards.
+
+    Args:
+        table: As filled by `run_program` with the other arguments.
+        start: The state at the MACs.
+        slack: Values that differ by no more are equal.
+        parts: Room.
+        path: ``P x 4`` operation, tile before and after it, position of the factor; overwritten.
+
+    Returns:
+        How many steps there are; -1 if the values do not add up.
+    """
+    s, x, steps = start, 0, 0
+    while steps < path.shape[0]:
+        found = -1
+        for o in range(program.first[s], program.first[s + 1]):
+            if program.operations[o, KIND] == DONE and x == table.shape[1] - 1:
+                return steps
+            j, y = _undone(o, s, x, table, program, grid, moved, prices, charge, penalty, slack, parts)
+            if y >= 0:
+                path[steps, 0], path[steps, 1], path[steps, 2], path[steps, 3] = o, x, y, j
+                found = o
+                break
+        if found < 0:
+            return -1
+        steps += 1
+        x = path[steps - 1, 2]
+        if program.operations[found, SOURCE] >= 0:
+            s = program.operations[found, SOURCE]
+    return -1
+
+
+@njit
+def _undone(
+    o: int, s: int, x: int, table: FloatArray, program: Program, grid: Grid, moved: Moved, prices: Prices,
+    charge: FloatArray, penalty: FloatArray, slack: float, parts: Parts,
+) -> tuple[int, int]:  # fmt: skip
+    """Position of the factor and tile after an operation, if it keeps the value; else the tile is -1."""
+    kind, source, c = program.operations[o, KIND], program.operations[o, SOURCE], program.operations[o, LEVEL]
+    what, d, wanted = program.operations[o, WHAT], program.operations[o, DIM], table[s, x]
+    if kind == SWEEP:
+        for a in range(grid.axis_dim.shape[0]):
+            size, stride = grid.axis_size[a], grid.axis_stride[a]
+            if what >> grid.axis_dim[a] & 1 == 1 and x // stride % size < size - 1 and table[s, x + stride] == wanted:
+                return 0, x + stride
+        return 0, -1
+    if source < 0:
+        return 0, -1
+    if d < 0:
+        more = 0.0
+        if kind == END:
+            more = penalty[c, what, x]
+        elif kind == CLOSE:
+            more = charge[what, x]
+        return 0, x if abs(table[source, x] + more - wanted) <= slack else -1
+    n = gather(s, source, c, d, program, moved, prices, parts) if kind in (SLIDE, CHAIN) else 0
+    # suffix minima also try the factor 1: a tensor closes without a loop, which only overestimates (D4)
+    for j in range(1 if kind == CHAIN else 0, grid.n_divisors[d]):
+        y = grown(x, d, j, grid) if what == 0 or grid.divisor[d, j] == what else -1
+        if y >= 0:
+            cost = loop_cost(n, c, d, j, x, grid.divisor[d, j], kind == CHAIN, parts, moved, prices)
+            if abs(table[source, y] + cost - wanted) <= slack:
+                return j, y
+    return 0, -1

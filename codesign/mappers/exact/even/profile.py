@@ -1,0 +1,285 @@
+"""One profile under the program: its tiles, its prices, the table and the nest read off it."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from codesign.mappers.exact.even.fill_states import (
+    CLOSE,
+    DIM,
+    END,
+    KIND,
+    LEVEL,
+    SLIDE,
+    SOURCE,
+    TARGET,
+    WHAT,
+    Decisions,
+    Program,
+)
+from codesign.mappers.exact.even.joint_program import (
+    Moved,
+    Parts,
+    Prices,
+    fill_charges,
+    gather,
+    least_start,
+    room_for_parts,
+    run_program,
+    trace_program,
+    words_of_part,
+)
+from codesign.mappers.exact.even.shared_problem import EvenProblem
+from codesign.mappers.exact.even.temporal_tiles import fill_tiles, list_chains, shared_words, tiles_of_axis
+from codesign.mappers.exact.even.word_prices import price_profile, weigh
+from codesign.mappers.exact.problem.instance import Instance
+from codesign.mappers.exact.problem.lattice import make_lattice
+from codesign.mappers.exact.problem.loop_rows import LoopRows
+from codesign.mapping.nest import FloatArray, IntArray, Nest
+
+_EXACT = 1e-11
+
+KeepSets = tuple[tuple[bool, ...], ...]
+"""``L`` tuples, whether each tensor is kept."""
+
+
+@dataclass
+class LevelLoops:
+    """Loops of one level: temporal innermost first, spatial as factor by dimension."""
+
+    temporal: list[tuple[int, int]] = field(default_factory=list)
+    spatial: dict[int, int] = field(default_factory=dict)
+
+    def add(self, dim: int, factor: int) -> None:
+        """Append a temporal loop; a second loop over a dimension joins the first, which never costs more."""
+        for i, (d, f) in enumerate(self.temporal):
+            if d == dim:
+                self.temporal[i] = (d, f * factor)
+                return
+        self.temporal.append((dim, factor))
+
+
+def build_nest(instance: Instance, keep: KeepSets, levels: list[LevelLoops]) -> tuple[Nest, int]:
+    """The nest of a full set of loops, and their number."""
+    rows = LoopRows(instance)
+    for v, loops in enumerate(levels):
+        for tensor in np.flatnonzero(keep[v]):
+            rows.node(v, int(tensor))
+        for d, f in reversed(loops.temporal):
+            rows.temporal(d, f)
+        rows.fanout(v, loops.spatial)
+    return rows.nest()
+
+
+@dataclass(frozen=True, eq=False)
+class Traced:
+    """The nest of the least value in a table.
+
+    Attributes:
+        levels: Its loops.
+        keep: What its levels keep.
+        words: ``T x L`` words counted into every level.
+        optimistic: Whether it counts on a chain going on, so that the nest may cost more.
+    """
+
+    levels: list[LevelLoops]
+    keep: KeepSets
+    words: FloatArray
+    optimistic: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Filled:
+    """A table of the program, and what it was filled with; see `codesign.mappers.exact.even.joint_program.run_program`.
+
+    Attributes:
+        program: The operations.
+        table: ``S x N``.
+        prices: What words cost.
+        charge: What closing costs.
+        penalty: ``L x 2**T x N``.
+        start: The best state at the MACs.
+    """
+
+    program: Program
+    table: FloatArray
+    prices: Prices
+    charge: FloatArray
+    penalty: FloatArray
+    start: int
+
+
+class EvenProfile:
+    """One profile ready to run.
+
+    Attributes:
+        problem: The problem whose fan-outs the profile decides.
+        spatial: ``L x D`` its factors.
+        inside: ``L x D`` product of the factors from a level inwards.
+        price: ``(1 + J) x T x (L + 1) x L`` of a word, see `price_pairs`.
+        fixed: What is paid once.
+        fewest: ``T x (L + 1)`` fewest words that can enter an instance of a level.
+        lattice: Its temporal tiles.
+        words: ``T x L x N`` words that enter an instance of a level when a tensor is closed.
+        penalty: ``L x 2**T x N`` infinite where the tiles of the kept tensors do not fit.
+        constant: Energy of the MACs themselves.
+        filled: The table of the last run.
+    """
+
+    filled: Filled
+
+    def __init__(self, problem: EvenProblem, row: IntArray) -> None:
+        self.problem = problem
+        instance, hardware = problem.instance, problem.hardware
+        n_levels, n_tensors, n_dims = instance.n_levels, instance.n_tensors, instance.n_dims
+        first, factors, distinct = problem.stacked
+        numbers = row + first[:-1]
+        self.spatial, self.inside = factors[numbers], np.empty((n_levels, n_dims))
+        self.price = np.empty((1 + problem.n_ports, n_tensors, n_levels + 1, n_levels))
+        self.fixed, self.fewest = np.empty_like(self.price), np.empty((n_tensors, n_levels + 1))
+        price_profile(numbers, factors, distinct, hardware, self.inside, self.price, self.fixed, self.fewest)
+        self.constant = hardware.macs * hardware.mac_energy
+        bounds = np.array(instance.lattice.bounds) / self.inside[0]
+        self.lattice = make_lattice(tuple(int(b) for b in bounds))
+        n, value = self.lattice.n_tiles, self.lattice.value
+        self.words, self.penalty = np.empty((n_tensors, n_levels, n)), np.empty((n_levels, 1 << n_tensors, n))
+        bits, capacity = instance.problem.element_bits, instance.problem.capacity_bits
+        fill_tiles(value, self.inside, problem.coef, bits, capacity, self.words, self.penalty)
+        for m, (vectors, i) in enumerate(zip(problem.vectors, row, strict=True)):
+            allowed = vectors.tiles[i]
+            if allowed is not None and m + 1 < n_levels:
+                self.penalty[m + 1] += instance.outside_of(allowed, value * self.inside[m + 1][:, None])
+
+    @cached_property
+    def moved(self) -> Moved:
+        """What crosses into every level, and what windows save of it."""
+        problem, lattice = self.problem, self.lattice
+        n_tensors, n_levels, n = self.words.shape
+        n_dims, axes, followed = problem.instance.n_dims, problem.axes, problem.followed
+        shared = np.empty((len(followed), n_levels, n_levels, n_dims, n))
+        steady = np.empty((len(followed), n_levels, n_levels, n_dims), np.int64)
+        for slot, t in enumerate(followed):
+            shared_words(
+                t, lattice.value, self.inside, problem.coef, problem.slides, self.words, shared[slot], steady[slot]
+            )
+        number, tables = np.full((n_tensors, n_levels, n_dims), -1, np.int64), list[FloatArray]()
+        for t, axis in axes:
+            for c in range(n_levels):
+                for d, table in problem.chain_tables(t, axis, self.spatial[:c, list(axis)]):
+                    number[t, c, d] = len(tables)
+                    tables.append(table)
+        saving = np.array(tables) if tables else np.zeros((0, 0, 0, 0))
+        tile_of, counts = problem.places
+        axis_tile = np.empty((len(axes) if tables else 0, n_levels, n), np.int64)
+        for row in range(len(axis_tile)):
+            dims = np.array(axes[row][1], np.int64)
+            tiles_of_axis(dims, lattice.value, self.inside, tile_of, counts, axis_tile[row])
+        place = np.zeros(lattice.grow.shape[:2], np.int64)
+        for d, divisors in enumerate(lattice.divisors):
+            place[d, : len(divisors)] = tile_of[d, list(divisors)]
+        slots = np.array([followed.index(t) if t in followed else -1 for t in range(n_tensors)], np.int64)
+        first, room = np.zeros(n_levels * n_dims + 1, np.int64), 256 if tables else 0
+        while True:
+            chains = np.empty((room, 5), np.int64)
+            if tables:
+                list_chains(number, saving, problem.axis_row, axis_tile, place, lattice.grid, chains, first)
+            if first[-1] <= room:
+                return Moved(
+                    self.words, slots, shared, steady, number, saving, problem.axis_row, axis_tile, place, chains, first
+                )
+            room = int(first[-1])
+
+    def program(self, decisions: Decisions | None = None) -> Program:
+        """The list of operations that `run` goes through."""
+        return self.problem.program_of(self.spatial, True, bool(self.moved.first[-1] > 0), decisions)
+
+    def run(
+        self,
+        weight: FloatArray,
+        restricted: FloatArray | None = None,
+        live: IntArray | None = None,
+        decisions: Decisions | None = None,
+        limits: tuple[FloatArray, FloatArray] | None = None,
+    ) -> float:
+        """Least weighted sum of energy and port cycles (``1 + J``) of any keep sets, tiling and order.
+
+        Args:
+            weight: Of each.
+            restricted: ``L x 2**T`` added for the tensors each level keeps: infinite to forbid.
+            live: ``S`` 0 where a state of `program` is left out.
+            decisions: In place of the problem's.
+            limits: ``T x L`` fewest and most words allowed into every level.
+        """
+        program, grid, n = self.program(decisions), self.lattice.grid, self.lattice.n_tiles
+        penalty = self.penalty if restricted is None else self.penalty + restricted[..., None]
+        price, once = np.empty(self.price.shape[1:]), np.empty(self.price.shape[1:])
+        weigh(weight, self.price, self.fixed, price, once)
+        least, most = (np.zeros((0, 0)), np.zeros((0, 0))) if limits is None else limits
+        prices = Prices(price, once, least, most, int(limits is not None))
+        charge, table = np.empty((len(program.charges), n)), np.empty((len(program.level), n))
+        fill_charges(program, self.moved, prices, charge)
+        if live is None:
+            live = np.ones(len(program.level), np.int64)
+        run_program(
+            table, program, grid, self.moved, prices, charge, penalty, live, np.empty((3, n)), self._parts
+        )  # fmt: skip
+        start, value = least_start(table, program.starts, prices, self.fewest)
+        self.filled = Filled(program, table, prices, charge, penalty, start)
+        return float(value) + float(weight[0]) * self.constant
+
+    @cached_property
+    def _parts(self) -> Parts:
+        return room_for_parts(self.problem.instance.n_levels, self.problem.instance.n_tensors)
+
+    def trace(self) -> Traced:
+        """The nest of the least value of the last `run`.
+
+        Raises:
+            AssertionError: The table does not add up.
+        """
+        f, n_tensors = self.filled, self.problem.instance.n_tensors
+        slack = _EXACT * max(1.0, abs(float(f.table[f.start, 0])))
+        path = np.empty((len(f.program.level) + sum(map(int, self.lattice.n_divisors)) + 8, 4), np.int64)
+        steps = trace_program(
+            f.table, f.program, self.lattice.grid, self.moved, f.prices, f.charge, f.penalty, f.start, slack, self._parts,
+            path,
+        )  # fmt: skip
+        if steps < 0:
+            raise AssertionError("the tables of the dynamic program do not add up")
+        levels = self.levels
+        keep = [[v == 0] * n_tensors for v in range(len(levels))]
+        words, optimistic = np.zeros((n_tensors, len(levels))), False
+        for o, x, y, j in path[:steps]:
+            operation = f.program.operations[o]
+            c, what = int(operation[LEVEL]), int(operation[WHAT])
+            for d, (size, grown) in enumerate(zip(self.lattice.sizes(int(x)), self.lattice.sizes(int(y)), strict=True)):
+                if grown != size:
+                    levels[c].add(d, grown // size)
+            if operation[KIND] == END:
+                keep[c] = [bool(what >> t & 1) for t in range(n_tensors)]
+            elif operation[KIND] == CLOSE:
+                t, held, _ = f.program.charges[what]
+                for v in f.program.chain[held]:
+                    if v >= 0:
+                        words[t, v] = self.words[t, v, x]
+            elif operation[KIND] >= SLIDE and operation[DIM] >= 0:
+                optimistic |= self._count(operation, int(x), int(j), words)
+        return Traced(levels, tuple(tuple(row) for row in keep), words, optimistic)
+
+    @property
+    def levels(self) -> list[LevelLoops]:
+        """The spatial loops of every level."""
+        return [LevelLoops([], {d: int(f) for d, f in enumerate(row) if f > 1}) for row in self.spatial]
+
+    def _count(self, operation: IntArray, x: int, j: int, words: FloatArray) -> bool:
+        """Note the words that a first loop moves; whether it counts on later loops."""
+        f, chained, optimistic = self.filled, operation[KIND] > SLIDE, False
+        s, source, c, d = (int(operation[k]) for k in (TARGET, SOURCE, LEVEL, DIM))
+        kept = 1.0 - 1.0 / float(self.lattice.divisors[d][j])
+        for i in range(gather(s, source, c, d, f.program, self.moved, f.prices, self._parts)):
+            t, v = self._parts.boundary[i, :2]
+            words[t, v] = words_of_part(i, c, d, j, x, kept, bool(chained), self._parts, self.moved)
+            alone = words_of_part(i, c, d, j, x, kept, False, self._parts, self.moved)
+            optimistic = optimistic or bool(words[t, v] < alone)
+        return optimistic

@@ -1,0 +1,257 @@
+"""What all profiles of an instance share: vectors of spatial factors, closed-form bounds, chain tables, programs."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from threading import Lock
+
+import numpy as np
+import numpy.typing as npt
+
+from codesign.cost.arrays import Reuse
+from codesign.mappers.exact.even.fill_states import Decisions, Moves, Program, Stacks, make_program
+from codesign.mappers.exact.even.word_prices import Hardware, bound_factors, make_hardware
+from codesign.mappers.exact.problem.instance import Instance, LevelRules
+from codesign.mappers.exact.problem.sliding_windows import chain_table
+from codesign.mappers.exact.problem.spatial import Vectors, vectors_of
+from codesign.mapping.constraints import Keep
+from codesign.mapping.nest import FloatArray, IntArray
+
+BoolArray = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class EvenProblem:
+    """An instance over profiles given by one vector for each fan-out.
+
+    Attributes:
+        instance: The problem.
+        decisions: ``L x T``; free ones are decided by the program.
+    """
+
+    instance: Instance
+    decisions: Decisions
+
+    @cached_property
+    def hardware(self) -> Hardware:
+        """The architecture as arrays."""
+        return make_hardware(self.instance)
+
+    @cached_property
+    def n_ports(self) -> int:
+        """Number of ports whose bandwidth is limited."""
+        return int(self.hardware.port.max(initial=-1)) + 1
+
+    @cached_property
+    def vectors(self) -> tuple[Vectors, ...]:
+        """Vectors of spatial factors that every fan-out may have."""
+        return tuple(vectors_of(self.instance, m) for m in range(self.instance.n_levels))
+
+    @cached_property
+    def stacked(self) -> tuple[IntArray, FloatArray, FloatArray]:
+        """Vectors of all fan-outs, one after another: where each fan-out's begin, factors, distinct words."""
+        first = np.cumsum([0] + [len(v.factors) for v in self.vectors])
+        factors = np.concatenate([v.factors for v in self.vectors])
+        return first, factors, np.concatenate([v.distinct for v in self.vectors])
+
+    @cached_property
+    def coef(self) -> FloatArray:
+        """``T x A x D`` coefficients."""
+        return self.instance.coef.astype(np.float64)
+
+    def bounds(self, rows: IntArray) -> FloatArray:
+        """``P x (1 + J)`` closed-form bounds of profiles (a vector for each fan-out) on energy and every port's cycles."""
+        first, factors, distinct = self.stacked
+        out = np.empty((len(rows), 1 + self.n_ports))
+        bound_factors(rows + first[:-1], factors, distinct, self.hardware, *self.open_levels, out)
+        return out
+
+    def children_of(self, rows: IntArray) -> FloatArray:
+        """MACs in use of every profile: ``P``."""
+        first, factors, _ = self.stacked
+        return np.asarray(factors[rows + first[:-1]].prod(axis=(1, 2)))
+
+    @cached_property
+    def open_levels(self) -> tuple[IntArray, IntArray]:
+        """``L x T`` whether a level may leave a tensor to others, and whether it may keep it."""
+        passes = np.array([[k is not Keep.YES for k in row] for row in self.decisions], np.int64)
+        keeps = np.array([[k is not Keep.NO for k in row] for row in self.decisions], np.int64)
+        return passes, keeps
+
+    # ---- programs ------------------------------------------------------------------------------
+
+    @cached_property
+    def relaxed_rules(self) -> tuple[LevelRules, ...]:
+        """What levels may loop over, fixed factors and orders left out of account."""
+        return tuple(
+            LevelRules((), rules.free | {d for d, _ in rules.fixed}) for rules in self.instance.rules
+        )  # fmt: skip
+
+    def program_of(
+        self, spatial: FloatArray, exactly: bool, chained: bool, decisions: Decisions | None = None
+    ) -> Program:
+        """The operations for profiles with such spatial factors ``L x D``.
+
+        Fixed factors and orders are obeyed where no decision is free and the program is exact.
+
+        Args:
+            spatial: The factors.
+            exactly: Whether windows slide along a first loop only; else closing always costs the least it could.
+            chained: Whether loops after the first may save words too.
+            decisions: In place of the problem's.
+        """
+        decisions = decisions or self.decisions
+        fixed = exactly and all(k is not Keep.FREE for row in decisions for k in row)
+        rules = self.instance.rules if fixed else self.relaxed_rules
+        forced = tuple(
+            chained and bool(axes) and any(row[t] is Keep.YES for row in decisions[1:])
+            for t, axes in enumerate(self.instance.sliding_axes)
+        )
+        stacks = self._stacks(spatial, forced)
+        return make_program(decisions, stacks, self._moves[exactly, chained and exactly], rules)
+
+    @cached_property
+    def _moves(self) -> dict[tuple[bool, bool], Moves]:
+        """What loops do, windows left out of account or not, chains or not."""
+        instance = self.instance
+        masks = tuple(int(mask) for mask in instance.relevant_mask)
+        slides = tuple(frozenset(d for axis in axes for d in axis) for axes in instance.sliding_axes)
+        followed = tuple(t in self.followed for t in range(instance.n_tensors))
+        still = Moves(masks, (frozenset(),) * instance.n_tensors, (False,) * instance.n_tensors, False)
+        moving = Moves(masks, slides, followed, False)
+        return {(False, False): still, (True, False): moving, (True, True): Moves(masks, slides, followed, True)}
+
+    @cached_property
+    def followed(self) -> tuple[int, ...]:
+        """Tensors whose windows slide in a way that is followed."""
+        instance = self.instance
+        return tuple(t for t, axes in enumerate(instance.sliding_axes) if axes and not instance.bounded_only(t))
+
+    def _stacks(self, spatial: FloatArray, anywhere: tuple[bool, ...]) -> Stacks:
+        """Which levels can pay that hold the same tile of a tensor as a level inside (D9).
+
+        Only where a fan-out in between makes the level inside ask for a word more than once: children share a window, or
+        words are not multicast. Where chains may go on and some level must keep a sliding tensor, anywhere.
+        """
+        used, instance = spatial > 1.0, self.instance
+        key = used.tobytes(), anywhere
+        if key not in self._known_stacks:
+            twice = np.array([self.asked_twice(m, row[None])[0] for m, row in enumerate(used)]).T
+            twice[list(anywhere)] = True
+            self._known_stacks[key] = _between(twice.tobytes(), instance.n_tensors, instance.n_levels)
+        return self._known_stacks[key]
+
+    def asked_twice(self, m: int, used: BoolArray) -> BoolArray:
+        """``V x T`` whether a fan-out that uses these (``V x D``) dimensions asks the level outside for a word more than once."""
+        instance = self.instance
+        twice = np.zeros((len(used), instance.n_tensors), bool)
+        for t in range(instance.n_tensors):
+            moving = [d for axis in instance.sliding_axes[t] for d in axis]
+            twice[:, t] = used[:, moving].any(axis=1)
+            if instance.problem.shares[m] == 0:
+                twice[:, t] |= used[:, ~instance.relevant[t]].any(axis=1)
+        return twice
+
+    @cached_property
+    def _known_stacks(self) -> dict[tuple[bytes, tuple[bool, ...]], Stacks]:
+        """Results of `_stacks` by its arguments."""
+        return {}
+
+    @cached_property
+    def folds(self) -> tuple[tuple[int, ...], ...]:
+        """Dimensions, those that index the same tensors together unless all of these do so plainly."""
+        groups: dict[tuple[int, int], list[int]] = {}
+        plain = self.instance.plain | ~self.instance.relevant
+        for d, mask in enumerate(self.instance.relevant_mask):
+            groups.setdefault((int(mask), d if plain[:, d].all() else -1), []).append(d)
+        return tuple(tuple(group) for group in groups.values())
+
+    # ---- windows -------------------------------------------------------------------------------
+
+    @cached_property
+    def slides(self) -> IntArray:
+        """``T x A x D`` 1 where the window of an axis overlaps the one before when the dimension moves it."""
+        found = np.zeros(self.instance.coef.shape, np.int64)
+        for t, axes in enumerate(self.instance.sliding_axes):
+            for a in range(self.instance.coef.shape[1]):
+                moves = self.instance.coef[t, a] > 0
+                if tuple(int(d) for d in np.flatnonzero(moves)) in axes:
+                    found[t, a] = moves
+        return found
+
+    @cached_property
+    def axes(self) -> list[tuple[int, tuple[int, ...]]]:
+        """(tensor, dimensions) of every sliding axis."""
+        return [(t, axis) for t, axes in enumerate(self.instance.sliding_axes) for axis in axes]
+
+    @cached_property
+    def axis_row(self) -> IntArray:
+        """``T x D`` number in `axes` of the axis that a dimension stands on, -1 none."""
+        table = np.full((self.instance.n_tensors, self.instance.n_dims), -1, np.int64)
+        for row, (t, axis) in enumerate(self.axes):
+            table[t, list(axis)] = row
+        return table
+
+    @cached_property
+    def places(self) -> tuple[IntArray, IntArray]:
+        """``D x (largest bound + 1)`` position of every divisor among those of its bound, -1; ``D`` how many there are."""
+        lattice = self.instance.lattice
+        table = np.full((self.instance.n_dims, max(lattice.bounds, default=1) + 1), -1, np.int64)
+        for d, divisors in enumerate(lattice.divisors):
+            table[d, list(divisors)] = range(len(divisors))
+        return table, lattice.n_divisors
+
+    def chain_tables(self, t: int, axis: tuple[int, ...], spatial: FloatArray) -> list[tuple[int, FloatArray]]:
+        """Dimension and `chain_table` of every first loop along an axis that may start a chain.
+
+        Args:
+            t: Tensor.
+            axis: Its dimensions.
+            spatial: ``c x A`` factors of these dimensions on the fan-outs outside the loop's level c.
+        """
+        key = (t, axis, spatial.tobytes())
+        with self._lock:  # profiles may be bounded by several threads
+            if key not in self._known_chains:
+                tables = self._make_chains(t, axis, spatial.astype(np.int64))
+                self._known_chains[key] = [(d, a) for d, a in zip(axis, tables, strict=True) if a.max() > 0.0]
+            return self._known_chains[key]
+
+    def _make_chains(self, t: int, axis: tuple[int, ...], spatial: IntArray) -> Iterator[FloatArray]:
+        """``2 x J x tiles of the axis`` for every dimension of an axis, padded to the most tiles of any."""
+        lattice, instance = self.instance.lattice, self.instance
+        width = lattice.grow.shape[1]
+        divisors = np.zeros((len(axis), width), np.int64)
+        for i, d in enumerate(axis):
+            divisors[i, : len(lattice.divisors[d])] = lattice.divisors[d]
+        counts = lattice.n_divisors[list(axis)]
+        if instance.bounded_only(t):
+            table = np.ones((2, len(axis), width, int(counts.prod())))
+            table[:, :, 0] = 0.0  # a factor of 1 is no loop
+        else:
+            row = int(np.flatnonzero(instance.coef[t][:, axis[0]])[0])
+            table = chain_table(
+                len(spatial), divisors, counts, np.array([lattice.bounds[d] for d in axis], np.int64),
+                instance.coef[t, row, list(axis)], spatial.reshape(len(spatial), len(axis)),
+                instance.problem.reuse == Reuse.WALK.value,
+            )  # fmt: skip
+        most = max(int(lattice.n_divisors[list(dims)].prod()) for _, dims in self.axes)
+        padded = np.zeros((*table.shape[:3], most))
+        padded[..., : table.shape[3]] = table
+        return (padded[:, i] for i in range(len(axis)))
+
+    @cached_property
+    def _lock(self) -> Lock:
+        """Held while tables are added."""
+        return Lock()
+
+    @cached_property
+    def _known_chains(self) -> dict[tuple[int, tuple[int, ...], bytes], list[tuple[int, FloatArray]]]:
+        """Results of `chain_tables`."""
+        return {}
+
+
+@lru_cache(maxsize=1024)
+def _between(twice: bytes, n_tensors: int, n: int) -> Stacks:
+    """Whether some fan-out between two levels asks twice, for ``T x L`` flags."""
+    flags = np.frombuffer(twice, bool).reshape(n_tensors, n)
+    return tuple(tuple(tuple(bool(row[v:w].any()) for w in range(n)) for v in range(n)) for row in flags)
