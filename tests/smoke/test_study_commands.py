@@ -145,7 +145,7 @@ def test_interrupted_runs_keep_finished_trials_and_go_on(tmp_path: Path) -> None
     assert len(kept.trials) >= 1
     assert all(c.owner is None for c in kept.running_elsewhere)  # given back, so nobody has to wait for them
     total = len(kept.trials) + 2
-    run = codesign(*arguments, "--trials", str(total), cwd=tmp_path)
+    run = codesign(*arguments, "--workers", "1", "--trials", str(total), cwd=tmp_path)
     assert run.code == 0, run.err
     assert f"going on after {len(kept.trials)} finished trial" in run.said
     assert sorted(t.number for t in Study.open(tmp_path / "i").trials) == list(range(total))
