@@ -11,6 +11,7 @@ from codesign.hardware.device_memory import DeviceMemory
 from codesign.hardware.image import Image
 from codesign.hardware.memory_timing import PLAIN_MEMORY, MemoryTiming
 from codesign.hardware.parameters import Control, Parameters
+from codesign.hardware.verilog import without_collector
 from codesign.timing.dram.device import DramDevice
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def simulate_in_python(
         raise MissingDependencyError(
             "simulating hardware needs the package 'amaranth'", hint="pip install 'accel-codesign[hardware]'"
         ) from None
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), without_collector():
         warnings.simplefilter("ignore")
         held = _ready.pop(image.parameters, None) or _Prepared(image.parameters)
     machine = held.machine

@@ -45,7 +45,7 @@ def case(outstanding: int, memory: MemoryTiming = PLAIN_MEMORY) -> tuple[NestPla
         (3, MemoryTiming(latency_cycles=40)),
         (16, MemoryTiming(latency_cycles=25, beat_cycles=3)),
         (16, MemoryTiming(latency_cycles=25, requests=2)),
-        (5, MemoryTiming(latency_cycles=1)),
+        (3, MemoryTiming(latency_cycles=1)),
     ],
 )
 def test_cycles_are_predicted_beside_any_memory(outstanding: int, memory: MemoryTiming) -> None:
