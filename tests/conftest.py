@@ -60,6 +60,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(kind)
 
 
+TOGETHER = ("tests/unit/report/",)
+"""Folders whose files share what takes long to make."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With several workers a file goes to one of them, so that what its tests share is made once."""
+    if config.getvalue("dist") != "load":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            path = nodeid.split("::", 1)[0]
+            return next((folder for folder in TOGETHER if path.startswith(folder)), path)
+
+    config.option.loadscopereorder = False  # files with many tests are not those that take long
+    return ByFile(config, log)
+
+
 def pytest_collection_finish() -> None:
     """Later collections of garbage pass over what lives as long as the run."""
     gc.freeze()
