@@ -73,6 +73,63 @@ def _drive(context: Any, inputs: Mapping[str, Any], values: Mapping[str, int]) -
 _ready: dict[Parameters, _Prepared] = {}
 
 
+class _Bench:
+    """What is around a machine in one run, see `simulate_in_python`."""
+
+    def __init__(
+        self,
+        image: Image,
+        machine: "Machine",
+        dram: Dram,
+        counts: Counts,
+        limit: int,
+        watch: "Callable[[Any, Machine], None] | None",
+    ) -> None:
+        self._image, self._machine, self._dram, self._counts = image, machine, dram, counts
+        self._limit, self._watch = limit, watch
+        queued = image.parameters.control is Control.QUEUE
+        self._streams = {"aq": image.array_words, "dq": image.dma_words} if queued else {}
+        self.cycles = 0
+
+    async def run(self, ctx: Any) -> None:
+        """Write the registers, start the machine, and serve it until it is no longer busy."""
+        inputs, outputs = self._machine.inputs, self._machine.outputs
+        ctx.set(inputs["cfg_we"], 1)
+        for address, data in self._image.registers:
+            _drive(ctx, inputs, {"cfg_addr": address, "cfg_data": data})
+            await self._tick(ctx)
+        _drive(ctx, inputs, {"cfg_we": 0, "start": 1})
+        await self._tick(ctx)
+        ctx.set(inputs["start"], 0)
+        last: dict[str, int] = {}
+        at = dict.fromkeys(self._streams, 0)
+        for name, words in self._streams.items():
+            _drive(ctx, inputs, {f"{name}_valid": 1, f"{name}_word": words[0]})
+        while ctx.get(outputs["busy"]):
+            given = self._dram.inputs()
+            _drive(ctx, inputs, {name: value for name, value in given.items() if last.get(name) != value})
+            last = given
+            seen = {name: ctx.get(signal) for name, signal in outputs.items()}
+            self._dram.cycle(seen, given)
+            count(self._counts, seen)
+            await self._tick(ctx)
+            for name, words in self._streams.items():
+                if seen[f"{name}_ready"]:
+                    at[name] += 1
+                    more = at[name] < len(words)
+                    _drive(ctx, inputs, {f"{name}_valid": int(more), f"{name}_word": words[at[name]] if more else 0})
+            self.cycles += 1
+            if self.cycles > self._limit:
+                raise HardwareError(f"the machine is still busy after {self._limit} cycles")
+        ends = ("read_fault", "write_fault", "reads_done", "writes_done")
+        self._dram.check({name: ctx.get(outputs[name]) for name in ends})
+
+    async def _tick(self, ctx: Any) -> None:
+        if self._watch is not None:
+            self._watch(ctx, self._machine)
+        await ctx.tick()
+
+
 def simulate_in_python(
     image: Image,
     memory: bytes,
@@ -105,58 +162,13 @@ def simulate_in_python(
     with warnings.catch_warnings(), without_collector():
         warnings.simplefilter("ignore")
         held = _ready.pop(image.parameters, None) or _Prepared(image.parameters)
-    machine = held.machine
     counts = Counts()
     dram = Dram(image, memory, timing, counts, None if device is None else DeviceMemory(device))
-    queued = image.parameters.control is Control.QUEUE
-    streams = {"aq": image.array_words, "dq": image.dma_words} if queued else {}
-    result: dict[str, int] = {}
-
-    async def bench(ctx):  # type: ignore[no-untyped-def]
-        inputs, outputs = machine.inputs, machine.outputs
-        ctx.set(inputs["cfg_we"], 1)
-        for address, data in image.registers:
-            _drive(ctx, inputs, {"cfg_addr": address, "cfg_data": data})
-            if watch is not None:
-                watch(ctx, machine)
-            await ctx.tick()
-        _drive(ctx, inputs, {"cfg_we": 0, "start": 1})
-        if watch is not None:
-            watch(ctx, machine)
-        await ctx.tick()
-        ctx.set(inputs["start"], 0)
-        cycles = 0
-        last: dict[str, int] = {}
-        at = dict.fromkeys(streams, 0)
-        for name, words in streams.items():
-            _drive(ctx, inputs, {f"{name}_valid": 1, f"{name}_word": words[0]})
-        while ctx.get(outputs["busy"]):
-            given = dram.inputs()
-            _drive(ctx, inputs, {name: value for name, value in given.items() if last.get(name) != value})
-            last = given
-            seen = {name: ctx.get(signal) for name, signal in outputs.items()}
-            dram.cycle(seen, given)
-            count(counts, seen)
-            if watch is not None:
-                watch(ctx, machine)
-            await ctx.tick()
-            for name, words in streams.items():
-                if seen[f"{name}_ready"]:
-                    at[name] += 1
-                    more = at[name] < len(words)
-                    word = words[at[name]] if more else 0
-                    _drive(ctx, inputs, {f"{name}_valid": int(more), f"{name}_word": word})
-            cycles += 1
-            if cycles > limit:
-                raise HardwareError(f"the machine is still busy after {limit} cycles")
-        dram.check(
-            {name: ctx.get(outputs[name]) for name in ("read_fault", "write_fault", "reads_done", "writes_done")}
-        )
-        result["cycles"] = cycles
+    bench = _Bench(image, held.machine, dram, counts, limit, watch)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         started = time.perf_counter()
-        held.run(bench)
+        held.run(bench.run)
     seconds = time.perf_counter() - started
-    return Run(result["cycles"], bytes(dram.memory), counts, seconds, "amaranth", dram.written_cycle)
+    return Run(bench.cycles, bytes(dram.memory), counts, seconds, "amaranth", dram.written_cycle)
