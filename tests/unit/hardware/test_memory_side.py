@@ -95,6 +95,17 @@ def test_a_memory_that_fails_stops_the_machine_with_the_request(trouble: Trouble
         simulate_in_python(job.image, memory, timing=MemoryTiming(trouble=trouble, at_request=2), limit=5000)
 
 
+def test_a_machine_kept_from_an_earlier_run_starts_anew() -> None:
+    _, job = case(16)
+    memory = job.image.memory(random_values(GEMM, np.random.default_rng(0)))
+    runs = [simulate_in_python(job.image, memory)]
+    with pytest.raises(HardwareError, match="answered with an error"):
+        simulate_in_python(job.image, memory, timing=MemoryTiming(trouble=Trouble.ERROR, at_request=2))
+    runs.append(simulate_in_python(job.image, memory))
+    assert runs[0].cycles == runs[1].cycles == job.predicted_cycles
+    assert (runs[0].memory, runs[0].counts) == (runs[1].memory, runs[1].counts)
+
+
 @pytest.mark.slow("oracle")
 @pytest.mark.skipif(find_verilator() is None, reason="no Verilator or no C++ compiler")
 def test_verilator_s_memory_is_the_same() -> None:
