@@ -50,10 +50,12 @@ results: $(STAMP)
 pytest: $(STAMP)
 	$(BIN)/pytest -q -n 2
 
-# make slow KIND=oracle (or service, speed): one kind of the slow tests
+# make slow KIND=oracle (or service, speed): one kind of the slow tests; laws are tried on all their examples
 KIND ?= slow
+slow all: export CODESIGN_ALL_EXAMPLES := 1
 slow: $(STAMP)
 	$(BIN)/pytest -q -m $(KIND)
+	$(if $(filter slow oracle,$(KIND)),$(BIN)/pytest -q tests/property tests/oracle/test_event_engine.py)
 
 # everything, with every extra and nothing skipped; says first what is missing (PostgreSQL, a browser ...)
 all: $(STAMP) lint types layers docs

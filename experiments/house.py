@@ -176,9 +176,19 @@ def measure(root: Path, part: str = "codesign") -> Measures:
     )
 
 
+def statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """All statements of a file, at the top and inside others; expressions are passed over."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+            waiting.extend(getattr(node, field, ()))
+
+
 def imported_packages(path: Path) -> Iterator[str]:
     """The package of `codesign`, or the folder beside it, that each import of a file names."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in statements(ast.parse(path.read_text())):
         names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]

@@ -3,6 +3,7 @@
 ``pytest --complete`` fails a test that would be skipped, and names what is missing before the first one runs.
 """
 
+import gc
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -42,6 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
+    gc.disable()  # thousands of tests are collected, none of which is garbage
     if session.config.getoption("--complete") and (absent := missing()):
         raise pytest.UsageError("a complete run needs:\n  " + "\n  ".join(absent))
 
@@ -56,6 +58,32 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                     f"{item.nodeid}: a slow test is of a kind, one of {', '.join(KINDS)}, got {kind!r}"
                 )
             item.add_marker(kind)
+
+
+TOGETHER = ("tests/unit/report/",)
+"""Folders whose files share what takes long to make."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With several workers a file goes to one of them, so that what its tests share is made once."""
+    if config.getvalue("dist") != "load":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            path = nodeid.split("::", 1)[0]
+            return next((folder for folder in TOGETHER if path.startswith(folder)), path)
+
+    config.option.loadscopereorder = False  # files with many tests are not those that take long
+    return ByFile(config, log)
+
+
+def pytest_collection_finish() -> None:
+    """Later collections of garbage pass over what lives as long as the run."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(hookwrapper=True)

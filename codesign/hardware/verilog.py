@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from codesign.core.errors import MissingDependencyError
@@ -65,15 +66,22 @@ def generate(p: Parameters) -> Netlist:
         MissingDependencyError: Amaranth or its Yosys is not installed.
     """
     try:
-        from amaranth.back import verilog
+        import amaranth.back  # noqa: F401
     except ImportError:
         raise MissingDependencyError(
             "generating hardware needs the package 'amaranth'", hint="pip install 'accel-codesign[hardware]'"
         ) from None
+    return _generated(p)
+
+
+@lru_cache(maxsize=4)
+def _generated(p: Parameters) -> Netlist:
+    from amaranth.back import verilog
+
     from codesign.hardware.rtl.array import ProcessingElement, row_text
     from codesign.hardware.rtl.machine import Machine
 
-    with warnings.catch_warnings(), _without_collector():
+    with warnings.catch_warnings(), without_collector():
         warnings.simplefilter("ignore")
         machine, element = Machine(p, instance=True), ProcessingElement(p, instance=True)
         text = verilog.convert(machine, name=p.name, ports=machine.ports, emit_src=False, strip_internal_attrs=True)
@@ -107,8 +115,8 @@ def generate(p: Parameters) -> Netlist:
 
 
 @contextmanager
-def _without_collector() -> Iterator[None]:
-    """Millions of small objects live until the netlist is written: looking for cycles among them takes a quarter of the time."""
+def without_collector() -> Iterator[None]:
+    """Millions of small objects live until a machine is generated: looking for cycles among them takes a quarter of the time."""
     was = gc.isenabled()
     gc.disable()
     try:

@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from typing import final
 
-from codesign.core.errors import UserError
+from codesign.core.errors import UserError, unknown_name
+
+SIMULATORS = ("verilator", "amaranth")
 
 
 @final
@@ -62,12 +64,18 @@ class BuildOptions:
             raise UserError(f"`evaluations` must be >= 1, got {self.evaluations}")
         if self.seed < 0:
             raise UserError(f"`seed` must be >= 0, got {self.seed}")
+        if self.simulator not in (None, *SIMULATORS):
+            raise unknown_name("simulator", self.simulator, SIMULATORS, where="--simulator")
         if self.simulator is not None and not self.simulate:
             raise UserError("--simulator is an option of --simulate", hint="give --simulate, or leave it out")
         if self.memory is not None and (not self.simulate or self.network is not None or self.host_driver):
             raise UserError(
                 "--memory is for --simulate of one layer", hint="give --simulate, no --network, no --host-driver"
             )
+        if self.memory is not None:
+            from codesign.timing.dram.device import load_device
+
+            load_device(self.memory)
         if self.memory is not None and self.simulator == "verilator":
             raise UserError("--memory is simulated by amaranth alone", hint="leave --simulator out")
         if self.network is not None and self.layer is not None:

@@ -368,16 +368,25 @@ class GaussianProcess:
         """Variance of the observation noise of standardised targets, nugget included."""
         return float(np.exp(self.theta[-1])) + NUGGET
 
+    def mean(self, features: Floats) -> Floats:
+        """Posterior mean alone, which needs no triangular system solved: ``k x f`` to ``k``."""
+        cross, _, _ = self._cross(features, np.zeros((len(features), 0)))
+        return (cross.T @ self.alpha) * self.scale + self.offset
+
+    def _cross(self, features: Floats, transfer: Floats) -> tuple[Floats, Floats, Floats]:
+        """Covariance of the observations with other points, ``n x k``; those points' norms and linear features."""
+        geometry = self.geometry
+        learned, norms = _covariance(geometry, self.theta, self.features, features)
+        linear = geometry.linear(features, transfer)
+        cross = _base(geometry.linear(self.features, self.transfer), linear) + learned
+        return cross + _sides(self.theta, geometry.sides(self.features, features)), norms, linear
+
     def predict(self, features: Floats, transfer: Floats | None = None) -> tuple[Floats, Floats]:
         """Posterior mean and standard deviation of the noise-free metric: ``k x f`` (and ``k x t``) to two ``k``."""
         from scipy.linalg import solve_triangular
 
-        known = np.zeros((len(features), 0)) if transfer is None else transfer
         geometry = self.geometry
-        learned, norms = _covariance(geometry, self.theta, self.features, features)
-        linear = geometry.linear(features, known)
-        cross = _base(geometry.linear(self.features, self.transfer), linear) + learned
-        cross = cross + _sides(self.theta, geometry.sides(self.features, features))
+        cross, norms, linear = self._cross(features, np.zeros((len(features), 0)) if transfer is None else transfer)
         half = solve_triangular(self.chol, cross, lower=True, check_finite=False)
         d = len(geometry.ordered)
         prior = CONSTANT_VARIANCE + (linear**2).sum(axis=1) + math.exp(self.theta[0])

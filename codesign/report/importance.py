@@ -124,7 +124,7 @@ def _split(
 ) -> tuple[dict[str, float], dict[str, float], dict[str, tuple[tuple[Any, float], ...]]]:
     rows = np.stack([rng.integers(len(a.values), size=SAMPLES) for a in axes], axis=1)
     other = np.stack([rng.integers(len(a.values), size=SAMPLES) for a in axes], axis=1)
-    base = model.predict(_features(axes, rows))[0]
+    base = model.mean(_features(axes, rows))
     variance = max(float(base.var()), 1e-30)
     first, total, main = {}, {}, {}
     for p, axis in enumerate(axes):
@@ -132,10 +132,10 @@ def _split(
         for value in range(len(axis.values)):
             fixed = rows.copy()
             fixed[:, p] = value
-            means.append(float(model.predict(_features(axes, fixed))[0].mean()))
+            means.append(float(model.mean(_features(axes, fixed)).mean()))
         changed = rows.copy()
         changed[:, p] = other[:, p]
-        difference = model.predict(_features(axes, changed))[0] - base
+        difference = model.mean(_features(axes, changed)) - base
         first[axis.name] = float(np.var(means)) / variance
         total[axis.name] = float((difference**2).mean()) / (2.0 * variance)
         centre = float(np.mean(means))

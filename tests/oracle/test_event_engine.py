@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from codesign.timing.engine import CUT_SHORT, run
 from codesign.timing.plan import Kind, Process, make_plan
+from tests.examples import examples
 from tests.oracle.event_walk import walk_plan
 
 NO_EVENTS = np.zeros((0, 4))
@@ -78,7 +79,7 @@ def plans(draw: st.DrawFn):
     return make_plan(factors, 1, processes, in_flight=draw(st.sampled_from([0, 0, 2, 3])))
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(plans())
 def test_engine_equals_the_walk_and_skipping_is_exact(named) -> None:
     events = np.zeros((80_000, 4))  # the largest nest has 8,748 steps of at most eight operations

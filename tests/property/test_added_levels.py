@@ -4,7 +4,7 @@ import math
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, Fanout, LevelKind, StorageLevel
 from codesign.core.errors import CodesignError, UserError
@@ -15,6 +15,7 @@ from codesign.mapping.constraints import NO_CONSTRAINTS, Constraints, LevelConst
 from codesign.mapping.mapping import Mapping, Node, Spatial, Storage, Temporal
 from codesign.mapping.validate import check_mapping
 from codesign.workloads.computation import Computation
+from tests.examples import examples
 
 FREE = AccessEnergy(1.0, 1.0, 1.0)
 CONV = Computation.parse("O[k,p] += I[c,2*p+r] * W[k,c,r]", {"k": 16, "p": 16, "c": 16, "r": 4})
@@ -57,14 +58,14 @@ def mappings(draw: st.DrawFn) -> Mapping:
     return Mapping((*nodes, *(Temporal(dim, size) for dim, size in left.items())))
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(mappings())
 def test_what_is_read_back_moves_the_same_words(mapping: Mapping) -> None:
     texts = timeloop_files(inputs(mapping))  # raises where a count differs
     assert {"arch.yaml", "problem.yaml", "mapping.yaml", "ert.yaml"} <= set(texts)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(mappings())
 def test_added_levels_keep_nothing_and_split_fanouts(mapping: Mapping) -> None:
     found = level_by_level(mapping, MACHINE)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from codesign.scheduling.cosma.load import load_graph
@@ -17,6 +17,7 @@ from codesign.scheduling.soma.model.from_network import graph_from_network
 from codesign.workloads.load import load_network
 from codesign.workloads.network import Network, OperatorKind
 from codesign.workloads.traffic import operator_traffic
+from tests.examples import examples
 from tests.onnx_models import REPEATS, GraphMaker, LlamaBlock
 
 
@@ -93,7 +94,7 @@ KIND = st.tuples(
 )
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@examples(60)
 @given(st.lists(KIND, min_size=1, max_size=3), st.booleans())
 def test_random_convolutional_networks(kinds: list[tuple[str, int, int, int, int, int]], stored: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -101,7 +102,7 @@ def test_random_convolutional_networks(kinds: list[tuple[str, int, int, int, int
         check(path, *Image(tuple(kinds), stored).save(path))
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@examples(40)
 @given(
     st.sampled_from([(4, 1), (4, 2), (8, 2), (6, 3), (4, 4)]),
     st.sampled_from([8, 16]),

@@ -5,7 +5,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from codesign.arch.architecture import Architecture, Ports
@@ -21,6 +21,7 @@ from codesign.timing.engine import run
 from codesign.timing.simulate import Run, simulate
 from codesign.timing.table import IDEAL, Timing
 from codesign.workloads.computation import Computation
+from tests.examples import examples
 from tests.oracle.event_walk import walk_plan
 from tests.property.random_timing import SMALL, level_timings, plan_of
 from tests.property.test_kernel_against_oracle import problems
@@ -44,7 +45,7 @@ def with_bandwidths(architecture: Architecture, draw: st.DataObject) -> Architec
     return replace(architecture, levels=levels)
 
 
-@settings(max_examples=250)
+@examples(250)
 @given(problems(), st.sampled_from(REUSES), st.data())
 def test_ideal_equals_analytical(problem: Problem, reuse: Reuse, data: st.DataObject) -> None:
     computation, architecture, mapping = problem
@@ -76,7 +77,7 @@ def port_cycles(computation: Computation, architecture: Architecture, cost: Cost
     return worst
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(problems(), st.data())
 def test_waiting_never_helps_and_the_walk_agrees(problem: Problem, data: st.DataObject) -> None:
     computation, architecture, mapping = problem
@@ -93,7 +94,7 @@ def test_waiting_never_helps_and_the_walk_agrees(problem: Problem, data: st.Data
         assert cycles == walk_plan(plan)[0]
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(problems(), st.sampled_from(REUSES))
 def test_words_moved_by_each_loop_add_up_to_the_count(problem: Problem, reuse: Reuse) -> None:
     computation, architecture, mapping = problem

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, Fanout, Links, Ports, StorageLevel
@@ -16,6 +16,7 @@ from codesign.cost.interpreter import interpret
 from codesign.mapping.mapping import Mapping, Node, Spatial, Storage, Temporal
 from codesign.mapping.nest import decode_nest, encode_nest
 from codesign.workloads.computation import Computation
+from tests.examples import examples
 from tests.property.executed_nest import execute, interpret_ports, reference_result
 
 NOTATIONS = [
@@ -84,7 +85,7 @@ def problems(draw: st.DrawFn) -> tuple[Computation, Architecture, Mapping]:
     return computation, Architecture("random", tuple(levels), Arithmetic(energy_pj=1.0)), Mapping(tuple(nodes))
 
 
-@settings(max_examples=400, deadline=None, derandomize=True)
+@examples(400)
 @given(problems(), st.sampled_from(list(Reuse)))
 def test_counts_equal(problem: tuple[Computation, Architecture, Mapping], reuse: Reuse) -> None:
     computation, architecture, mapping = problem
@@ -101,7 +102,7 @@ def test_counts_equal(problem: tuple[Computation, Architecture, Mapping], reuse:
     assert got == expected, str(computation)
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@examples(300)
 @given(problems(), st.sampled_from(list(Reuse)))
 def test_ports_are_busy_for_what_the_interpreter_moves(
     problem: tuple[Computation, Architecture, Mapping], reuse: Reuse
@@ -126,7 +127,7 @@ def test_ports_are_busy_for_what_the_interpreter_moves(
     assert ("compute" in cost.bottlenecks) == (cost.compute_cycles == cost.latency_cycles)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@examples(60)
 @given(problems(), st.integers(0, 2**32 - 1))
 def test_mappings_compute_the_einsum(problem: tuple[Computation, Architecture, Mapping], seed: int) -> None:
     computation, architecture, mapping = problem
@@ -138,7 +139,7 @@ def test_mappings_compute_the_einsum(problem: tuple[Computation, Architecture, M
     assert result == pytest.approx(reference_result(computation, operands))
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@examples(60)
 @given(problems())
 def test_a_nest_survives_encoding(problem: tuple[Computation, Architecture, Mapping]) -> None:
     computation, architecture, mapping = problem

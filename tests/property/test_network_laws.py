@@ -1,6 +1,6 @@
 import random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from codesign.workloads.builder import NetworkBuilder
@@ -8,6 +8,7 @@ from codesign.workloads.fuse import fuse
 from codesign.workloads.network import Network
 from codesign.workloads.network_json import content_hash, network_from_json, network_to_json
 from codesign.workloads.traffic import Activations, TrafficRules, kept_tensors, operator_traffic, storage_groups
+from tests.examples import examples
 
 
 @st.composite
@@ -40,7 +41,7 @@ def networks(draw: st.DrawFn) -> Network:
     return net.build(*ends)
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@examples(80)
 @given(networks())
 def test_fusing_keeps_work_and_dependencies(net: Network) -> None:
     fused = fuse(net)
@@ -81,7 +82,7 @@ def needs(net: Network, output: str) -> set[str]:
     return found
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@examples(60)
 @given(networks(), st.randoms(use_true_random=False))
 def test_file_form_and_order(net: Network, rng: random.Random) -> None:
     for network in (net, fuse(net)):
@@ -95,7 +96,7 @@ def test_file_form_and_order(net: Network, rng: random.Random) -> None:
         assert resorted.distinct_layers() != () or network.macs == 0
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@examples(60)
 @given(networks(), st.integers(0, 2000))
 def test_kept_activations_fit_and_save(net: Network, capacity: int) -> None:
     kept = kept_tensors(net, capacity)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from codesign.core.goals import Objective
@@ -31,6 +31,7 @@ from codesign.scheduling.soma.search.fusion_search import FusionChain, Workspace
 from codesign.scheduling.soma.search.latency_bound import stage2_bound
 from codesign.scheduling.timed import time_fused
 from codesign.timing.table import Timing
+from tests.examples import examples
 from tests.soma_buffer_run import SimulationError, simulate_program
 
 NO_LATENCIES = Timing("none")
@@ -92,7 +93,7 @@ def schemes(draw: st.DrawFn) -> tuple[Problem, FusionScheme]:
     return problem, fusion
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@examples(60)
 @given(schemes())
 def test_compiled_scores_equal_the_evaluator(case: tuple[Problem, FusionScheme]) -> None:
     problem, fusion = case
@@ -113,7 +114,7 @@ def test_compiled_scores_equal_the_evaluator(case: tuple[Problem, FusionScheme])
         assert ahead.latency_cycles == early.latency_cycles
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@examples(60)
 @given(schemes(), st.integers(0, 1000))
 def test_simulator_and_bound_agree_with_every_schedule(case: tuple[Problem, FusionScheme], seed: int) -> None:
     problem, fusion = case
@@ -136,7 +137,7 @@ def test_simulator_and_bound_agree_with_every_schedule(case: tuple[Problem, Fusi
         assert isinstance(again, Schedule) and again.latency_cycles == one.latency_cycles
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@examples(80)
 @given(schemes(), st.randoms(use_true_random=False))
 def test_one_pass_timing_equals_the_reference_rule(case: tuple[Problem, FusionScheme], random: object) -> None:
     """Random orders and durations, most of them invalid: both rules give the same verdict and the same latency."""
@@ -174,7 +175,7 @@ def test_one_pass_timing_equals_the_reference_rule(case: tuple[Problem, FusionSc
         assert got == (want.latency_cycles if isinstance(want, Schedule) else -1)
 
 
-@settings(max_examples=15, deadline=None, derandomize=True)
+@examples(15)
 @given(schemes(), st.integers(0, 100), st.sampled_from([ks.DOUBLE_BUFFER, ks.PREFETCH]))
 def test_incremental_search_returns_what_the_evaluator_computes(
     case: tuple[Problem, FusionScheme], seed: int, timing: int
@@ -199,7 +200,7 @@ def test_incremental_search_returns_what_the_evaluator_computes(
     assert final.edp <= before * (1 + 1e-12)
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@examples(30)
 @given(schemes(), st.sampled_from([2, 3]))
 def test_several_channels_move_the_same_bytes_and_the_simulator_agrees(
     case: tuple[Problem, FusionScheme], channels: int

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from codesign.arch.presets import load_preset
@@ -28,6 +28,7 @@ from codesign.timing.simulate import Run, simulate
 from codesign.timing.table import Overlap, Timing, encode_timing, load_timing, timing_for
 from codesign.workloads.load import load_network
 from codesign.workloads.workload import Workload
+from tests.examples import examples
 from tests.property.random_timing import SMALL, level_timings, plan_of
 from tests.property.test_ideal_timing_is_analytical import Problem, with_bandwidths
 from tests.property.test_kernel_against_oracle import problems
@@ -45,7 +46,7 @@ def check(plan: Plan) -> tuple[float, float]:
     return least, cycles
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(problems(), st.data())
 def test_any_machine(problem: Problem, data: st.DataObject) -> None:
     computation, architecture, mapping = problem
@@ -76,7 +77,7 @@ def test_walks_of_mappings_on_presets(name: str, reuse: Reuse) -> None:
         encoded = Encoded.of(MappingProblem(group.computation, architecture), reuse)
         table, random = factor_table(encoded.space), make_state(5, 1)
         trial, at = outermost_state(encoded.space), outermost_state(encoded.space)
-        for _ in range(400):
+        for _ in range(200):
             copy_state(at, trial)
             change_state(encoded.space, trial, random)
             count = build_nest(encoded.space, trial, table, encoded.nest)
@@ -90,7 +91,7 @@ def test_walks_of_mappings_on_presets(name: str, reuse: Reuse) -> None:
     assert np.median(shares) > 0.99
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(problems(), st.data())
 def test_between_both_models(problem: Problem, data: st.DataObject) -> None:
     computation, architecture, mapping = problem

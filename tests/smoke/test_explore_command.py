@@ -34,7 +34,7 @@ SMALL = (
 def test_explore_an_onnx_file_then_resume_compare_and_report(tmp_path: Path) -> None:
     network = str(LIGHT / "light_squeezenet.onnx")
     run = codesign(
-        "explore", "--network", network, *SMALL, "--optimizer", "random", "--constraint", "power_w<=20",
+        "explore", "--network", network, *SMALL, "--space", "eyeriss", "--optimizer", "random", "--constraint", "power_w<=20",
         "--out", "runs/a", "--format", "json", cwd=tmp_path,
     )  # fmt: skip
     assert run.code == 0, run.err
@@ -44,7 +44,7 @@ def test_explore_an_onnx_file_then_resume_compare_and_report(tmp_path: Path) -> 
     page = (tmp_path / "runs/a/report.html").read_text()
     assert "Build this one" in page and 'src="http' not in page
     again = codesign(
-        "explore", "--network", network, *SMALL, "--optimizer", "random", "--constraint", "power_w<=20",
+        "explore", "--network", network, *SMALL, "--space", "eyeriss", "--optimizer", "random", "--constraint", "power_w<=20",
         "--out", "runs/a", "--trials", "5", "--workers", "2", "--certify", "0.5", cwd=tmp_path,
     )  # fmt: skip
     assert again.code == 0, again.err

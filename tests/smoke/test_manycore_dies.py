@@ -1,16 +1,16 @@
 """`python -m experiments.manycore_dies --smoke`: the last line is JSON."""
 
 import json
-import subprocess
-import sys
+
+import pytest
+
+from experiments import manycore_dies
 
 
-def test_dies_are_compared_both_ways() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "experiments.manycore_dies", "--smoke"], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
+def test_dies_are_compared_both_ways(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.argv", ["manycore_dies", "--smoke"])
+    manycore_dies.main()
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])
     for way in ("gemini", "own"):
         points = found[way]["points"]
         assert [p["dies"] for p in points] == [1, 2, 36]

@@ -11,6 +11,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from tests.command_line import run as here
+
 SPACE = Path(__file__).parents[1] / "data" / "spaces" / "clustered.yaml"
 SMALL = (
     "--certify",
@@ -78,9 +80,9 @@ def test_a_space_file_from_search_to_export(tmp_path: Path) -> None:
     run = codesign(*arguments, cwd=tmp_path)
     assert run.returncode == 0, run.stderr
     assert "cost*" in run.stdout
-    assert "; bus_bits>=128\n" in codesign("study", "show", "runs/a", cwd=tmp_path).stdout
+    assert "; bus_bits>=128\n" in here("study", "show", "runs/a", cwd=tmp_path).out
     (tmp_path / "mine.yaml").unlink()  # the study holds what it needs
-    assert codesign("report", "runs/a", cwd=tmp_path).returncode == 0
+    assert here("report", "runs/a", cwd=tmp_path).code == 0
     data = embedded(tmp_path / "runs/a/report.html")
     assert (
         data["note"] == "" and data["objectives"] == ["latency_s", "energy_j", "cost"] and data["units"]["cost"] == ""
@@ -92,11 +94,11 @@ def test_a_space_file_from_search_to_export(tmp_path: Path) -> None:
         and design["layers"][0]["occupancy"]
         and design["roofline"]["bytes_per_cycle"]
     )
-    varied = codesign("sensitivity", "runs/a", "--factor", "2", "--constant", "mac", cwd=tmp_path)
-    assert varied.returncode == 0, varied.stderr
-    export = codesign("report", "runs/a", "--export-design", "0", "--to", "design", cwd=tmp_path)
-    assert export.returncode == 0 and (tmp_path / "design" / "arch.yaml").exists(), export.stderr
-    again = codesign(
+    varied = here("sensitivity", "runs/a", "--factor", "2", "--constant", "mac", cwd=tmp_path)
+    assert varied.code == 0, varied.err
+    export = here("report", "runs/a", "--export-design", "0", "--to", "design", cwd=tmp_path)
+    assert export.code == 0 and (tmp_path / "design" / "arch.yaml").exists(), export.err
+    again = here(
         "evaluate",
         "--network",
         network,
@@ -110,9 +112,9 @@ def test_a_space_file_from_search_to_export(tmp_path: Path) -> None:
         "json",
         cwd=tmp_path,
     )
-    assert again.returncode == 0, again.stderr
+    assert again.code == 0, again.err
     trial = next(t for t in data["trials"] if t["number"] == 0)  # type: ignore[attr-defined]
-    assert json.loads(again.stdout)["metrics"]["latency_s"] == trial["metrics"]["latency_s"]
+    assert json.loads(again.out)["metrics"]["latency_s"] == trial["metrics"]["latency_s"]
 
 
 @pytest.mark.slow("service")

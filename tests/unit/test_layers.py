@@ -5,6 +5,8 @@ from collections import defaultdict
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+from experiments.house import statements
+
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("codesign", "spaces", "envs", "experiments")
 
@@ -38,7 +40,7 @@ def modules() -> dict[str, Path]:
 def imported(path: Path, known: dict[str, Path]) -> set[str]:
     """Modules of the project that a file imports anywhere: at the top, in functions, for types only."""
     names = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in statements(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:

@@ -45,7 +45,7 @@ def case(outstanding: int, memory: MemoryTiming = PLAIN_MEMORY) -> tuple[NestPla
         (3, MemoryTiming(latency_cycles=40)),
         (16, MemoryTiming(latency_cycles=25, beat_cycles=3)),
         (16, MemoryTiming(latency_cycles=25, requests=2)),
-        (5, MemoryTiming(latency_cycles=1)),
+        (3, MemoryTiming(latency_cycles=1)),
     ],
 )
 def test_cycles_are_predicted_beside_any_memory(outstanding: int, memory: MemoryTiming) -> None:
@@ -93,6 +93,17 @@ def test_a_memory_that_fails_stops_the_machine_with_the_request(trouble: Trouble
     memory = job.image.memory(random_values(GEMM, np.random.default_rng(0)))
     with pytest.raises(HardwareError, match=message):
         simulate_in_python(job.image, memory, timing=MemoryTiming(trouble=trouble, at_request=2), limit=5000)
+
+
+def test_a_machine_kept_from_an_earlier_run_starts_anew() -> None:
+    _, job = case(16)
+    memory = job.image.memory(random_values(GEMM, np.random.default_rng(0)))
+    runs = [simulate_in_python(job.image, memory)]
+    with pytest.raises(HardwareError, match="answered with an error"):
+        simulate_in_python(job.image, memory, timing=MemoryTiming(trouble=Trouble.ERROR, at_request=2))
+    runs.append(simulate_in_python(job.image, memory))
+    assert runs[0].cycles == runs[1].cycles == job.predicted_cycles
+    assert (runs[0].memory, runs[0].counts) == (runs[1].memory, runs[1].counts)
 
 
 @pytest.mark.slow("oracle")

@@ -19,13 +19,13 @@ METRICS = ("latency", "energy", "area")
 
 SPACE = Space(
     [
-        Integer("rows", 1, 8),
+        Integer("rows", 1, 6),
         Ordinal("kib", [1, 4, 8, 16, 64]),
         Categorical("links", ["none", "bus", "chain"]),
         Integer("depth", 1, 4, when=Condition("links", ("chain",))),
         Integer("bus", 1, 6),
     ],
-    [Constraint("fits", "rows * kib <= 300")],
+    [Constraint("fits", "rows * kib <= 200")],
 )
 
 

@@ -96,7 +96,10 @@ def test_a_limit_is_kept_in_mind() -> None:
     assert optimizer.feasible().sum() >= 8
 
 
-@pytest.mark.parametrize(("name", "after_8", "after_20"), [("gemmcore", 0.97, 0.99), ("convcore", 0.95, 0.98)])
+@pytest.mark.parametrize(
+    ("name", "after_8", "after_20"),
+    [("gemmcore", 0.97, 0.99), pytest.param("convcore", 0.95, 0.98, marks=pytest.mark.slow("speed"))],
+)
 def test_share_of_the_hypervolume_on_real_tables(name: str, after_8: float, after_20: float) -> None:
     case, box = cases()[name], TableBox(name)
     bounds = DesignBounds(case.space, case.network)

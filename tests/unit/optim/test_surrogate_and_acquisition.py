@@ -75,6 +75,7 @@ def test_conditioning_equals_fitting_the_longer_record() -> None:
     new = features(3, rng)
     told = model.condition(new, model.predict(new)[0])
     probe = features(5, rng)
+    assert np.allclose(model.mean(probe), model.predict(probe)[0], rtol=1e-12)
     assert np.allclose(told.predict(probe)[0], model.predict(probe)[0], atol=1e-4)  # its own belief moves no mean
     assert (told.predict(probe)[1] <= model.predict(probe)[1] + 1e-9).all()
 

@@ -1,8 +1,6 @@
 """A study as a file: equal to the flags, checked by a schema, and every mistake named with the nearest key."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ from codesign.core.errors import UserError
 from codesign.core.specs import merged
 from codesign.study.run import SPECIFICATION_FILE, prepare
 from codesign.study.specification import SCHEMA_FILE, StudySpec, read_study_spec, study_schema, write_study_spec
+from tests.command_line import run
 
 SMALL = {"workload": {"networks": ["alexnet"]}, "place": {"out": "runs/a"}}
 
@@ -136,11 +135,6 @@ def test_a_file_that_is_no_table_is_refused(tmp_path: Path) -> None:
         specification(file, {})
 
 
-def command(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "codesign.cli.app", "explore", *arguments, "--format", "json"]
-    return subprocess.run(line, capture_output=True, text=True, check=False, cwd=cwd)
-
-
 def test_a_study_by_flags_by_file_and_in_python_is_the_same(tmp_path: Path) -> None:
     flags = (
         "--network",
@@ -156,11 +150,12 @@ def test_a_study_by_flags_by_file_and_in_python_is_the_same(tmp_path: Path) -> N
         "--certify",
         "0",
     )
-    first = command(*flags, "--seed", "4", "--out", "a", "--save-config", "mine.yaml", cwd=tmp_path)
-    assert first.returncode == 0, first.stderr
-    second = command("mine.yaml", "--out", "b", cwd=tmp_path)
-    assert second.returncode == 0, second.stderr
-    found, again = json.loads(first.stdout), json.loads(second.stdout)
+    as_json = ("--format", "json")
+    first = run("explore", *flags, "--seed", "4", "--out", "a", "--save-config", "mine.yaml", *as_json, cwd=tmp_path)
+    assert first.code == 0, first.err
+    second = run("explore", "mine.yaml", "--out", "b", *as_json, cwd=tmp_path)
+    assert second.code == 0, second.err
+    found, again = first.json, second.json
     assert found.pop("compile_seconds") >= 0.0 and again.pop("compile_seconds") >= 0.0
     assert again == found
     spec = read_study_spec(tmp_path / "a" / SPECIFICATION_FILE)
@@ -185,5 +180,5 @@ def test_nothing_is_written_before_all_names_are_found(tmp_path: Path) -> None:
 
 
 def test_a_study_without_network_or_place_is_told_what_to_give(tmp_path: Path) -> None:
-    assert "give --network" in command("--out", "r", cwd=tmp_path).stderr
-    assert "give --out FOLDER" in command("--network", "alexnet", cwd=tmp_path).stderr
+    assert "give --network" in run("explore", "--out", "r", cwd=tmp_path).err
+    assert "give --out FOLDER" in run("explore", "--network", "alexnet", cwd=tmp_path).err

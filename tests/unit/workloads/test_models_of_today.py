@@ -14,6 +14,7 @@ from codesign.workloads.zoo.language_models import LANGUAGE_MODELS, decode_macs
 from codesign.workloads.zoo.routing import Routing, expected_distinct, expert_load
 from codesign.workloads.zoo.speech import SPEECH_MODELS
 from codesign.workloads.zoo.state_space import STATE_SPACE_MODELS
+from tests.examples import examples
 from tests.zoo_closed_forms import cross_macs, decoder_macs, encoder_macs, prefill_macs, published_parameters
 
 PUBLISHED = {
@@ -80,7 +81,7 @@ def test_models_of_speech(name: str, parameters: int) -> None:
     assert decode.macs == 2 * decoder_macs(model, 1, 10)
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@examples(36)
 @given(st.sampled_from(sorted(LANGUAGE_MODELS)), st.integers(1, 70), st.integers(1, 4))
 def test_macs_and_caches_of_language_models(name: str, tokens: int, batch: int) -> None:
     model = LANGUAGE_MODELS[name]
