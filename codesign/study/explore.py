@@ -13,6 +13,7 @@ from statistics import median
 from typing import Any, Protocol
 
 from codesign.core.errors import UserError
+from codesign.core.interruption import Interruption
 from codesign.core.point import Point, PointValue
 from codesign.evaluation.design import Evaluation
 from codesign.evaluation.executors import ready_of
@@ -68,6 +69,7 @@ def explore(
     trials: int,
     on_trial: OnTrial | None = None,
     on_wait: OnWait | None = None,
+    interruption: Interruption | None = None,
 ) -> bool:
     """Run trials until the study has `trials` of them.
 
@@ -81,6 +83,7 @@ def explore(
         trials: How many the study shall have in the end.
         on_trial: Called after each trial that this process recorded or learned of.
         on_wait: Called while only other processes still work.
+        interruption: Looked at before each step; the run ends as after Ctrl-C.
 
     Returns:
         False when the space ran out of designs first.
@@ -89,7 +92,7 @@ def explore(
     loop = _Loop(study, optimizer, pool, trials, on_trial)
     try:
         with _beating(study):
-            return loop.run(on_wait)
+            return loop.run(on_wait, interruption or Interruption())
     except KeyboardInterrupt:
         study.after_interruption()
         raise
@@ -121,9 +124,10 @@ class _Loop:
         self._started = time.perf_counter()
         self._before = max((t.elapsed_s for t in study.trials), default=0.0)
 
-    def run(self, on_wait: OnWait | None) -> bool:
+    def run(self, on_wait: OnWait | None, interruption: Interruption) -> bool:
         """Until the study is complete (True) or the space is used up (False)."""
         while True:
+            interruption.check()
             self._learn()
             if len(self._study.trials) >= self._wanted:
                 return True

@@ -2,15 +2,13 @@
 
 import importlib.metadata
 import platform
-import signal
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, final
+from typing import Protocol, final
 
 from codesign.core.errors import UserError
+from codesign.core.interruption import Interruption, interruptions
 from codesign.evaluation.design import DesignEvaluator, DesignSpace, describe_space, load_design_space
 from codesign.evaluation.executors import open_executor
 from codesign.evaluation.faults import Guarded
@@ -254,8 +252,8 @@ def run_study(spec: StudySpec, listener: Listener | None = None) -> StudyRun:
     study = Study.create_or_resume(place.out, prepared.config(), versions(), storage=place.storage, name=place.study)
     try:
         write_study_spec(spec, Path(place.out) / SPECIFICATION_FILE)
-        with _terminated_as_interrupted():
-            run = _run(prepared, study, listener or Silent())
+        with interruptions() as interruption:
+            run = _run(prepared, study, listener or Silent(), interruption)
         if isinstance(systems := judge_behind(prepared.judge), SegmentsEvaluator):
             run = _with_systems(run, systems, spec)
         elif spec.judge.timing == EVENT:
@@ -281,7 +279,7 @@ def _with_systems(run: StudyRun, systems: SegmentsEvaluator, spec: StudySpec) ->
     return replace(run, pages=tuple(write_system_pages(run.study, systems, run.contended)))
 
 
-def _run(prepared: PreparedStudy, study: Study, listener: Listener) -> StudyRun:
+def _run(prepared: PreparedStudy, study: Study, listener: Listener, interruption: Interruption) -> StudyRun:
     workers = prepared.spec.workers
     bounds = _bounds(prepared.judge, prepared.spec.search.optimizer)
     optimizer, low = _optimizer(prepared, study, bounds)
@@ -302,7 +300,7 @@ def _run(prepared: PreparedStudy, study: Study, listener: Listener) -> StudyRun:
     interrupted, complete = True, True
     try:
         with open_executor(prepared.judge.evaluate, workers.executor, workers.count, workers.ray_address) as pool:
-            complete = explore(study, optimizer, pool, prepared.trials, on_trial, listener.waits)
+            complete = explore(study, optimizer, pool, prepared.trials, on_trial, listener.waits, interruption)
         interrupted = False
     finally:
         run = StudyRun(study, proven())
@@ -467,23 +465,6 @@ def _optimizer(prepared: PreparedStudy, study: Study, bounds: LowerBounds | None
     name = f"{LOCAL_NAME if place.storage is None else study.name}{LOW_FIDELITY_SUFFIX}"
     record = Study.create_or_resume(place.out, config, versions(), storage=place.storage, name=name, pointer=False)
     return LowFidelityFirst(optimizer.problem, Guarded(judge.evaluate), spec.fidelity.cost, record), record
-
-
-@contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
-    """SIGTERM, which batch systems send before they kill, ends a run like Ctrl-C: what is finished is recorded."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(number: int, frame: Any) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def versions() -> dict[str, str]:
