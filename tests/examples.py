@@ -1,4 +1,4 @@
-"""How many examples laws are tried on: a third by default, all where `CODESIGN_ALL_EXAMPLES` is set, as `make slow` does."""
+"""How many examples laws are tried on, and how large a case: a third or smaller by default, all with `CODESIGN_ALL_EXAMPLES`, as `make slow` sets."""
 
 import os
 

@@ -28,7 +28,7 @@ from codesign.timing.simulate import Run, simulate
 from codesign.timing.table import Overlap, Timing, encode_timing, load_timing, timing_for
 from codesign.workloads.load import load_network
 from codesign.workloads.workload import Workload
-from tests.examples import examples
+from tests.examples import ALL, examples
 from tests.property.random_timing import SMALL, level_timings, plan_of
 from tests.property.test_ideal_timing_is_analytical import Problem, with_bandwidths
 from tests.property.test_kernel_against_oracle import problems
@@ -77,7 +77,7 @@ def test_walks_of_mappings_on_presets(name: str, reuse: Reuse) -> None:
         encoded = Encoded.of(MappingProblem(group.computation, architecture), reuse)
         table, random = factor_table(encoded.space), make_state(5, 1)
         trial, at = outermost_state(encoded.space), outermost_state(encoded.space)
-        for _ in range(200):
+        for _ in range(400 if ALL else 200):
             copy_state(at, trial)
             change_state(encoded.space, trial, random)
             count = build_nest(encoded.space, trial, table, encoded.nest)

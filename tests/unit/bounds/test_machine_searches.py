@@ -16,6 +16,7 @@ from codesign.mapping.constraints import MappingProblem
 from codesign.workloads.builder import NetworkBuilder
 from experiments.attacks.hardware_spaces import random_network, random_space
 from spaces.dosa import DOSA, SUM_BITS
+from tests.examples import ALL
 from tests.seeds import seeds
 
 
@@ -99,7 +100,7 @@ def test_products_are_bounded_below_evaluations_and_closely() -> None:
     boxes = DesignBounds(DOSA, network).boxes
     low = DOSA.space.to_indices([{"pe": 3, "scratchpad_kib": 1, "accumulator_kib": 1}])[0]
     wide = boxes.sharpened(low, low + 5, ["edp_js"])[0]
-    for row in (low, low + np.array([2, 0, 3])):
+    for row in (low, low + np.array([2, 0, 3]), *([low + 5] if ALL else [])):
         found = evaluate_workload(
             network, DOSA.build(DOSA.space.to_points(row[None])[0]), ExactMapper(), EvaluationOptions(budget=Budget(time_limit_s=20.0))
         )  # fmt: skip

@@ -22,6 +22,7 @@ from codesign.hardware.verilator import VerilatedMachine, find_verilator
 from codesign.mappers.registry import create
 from codesign.mapping.constraints import MappingProblem
 from spaces.scratchpad import SCRATCHPAD
+from tests.examples import ALL
 from tests.unit.hardware.test_machines import DESIGN, GEMM
 
 
@@ -45,7 +46,7 @@ def case(outstanding: int, memory: MemoryTiming = PLAIN_MEMORY) -> tuple[NestPla
         (3, MemoryTiming(latency_cycles=40)),
         (16, MemoryTiming(latency_cycles=25, beat_cycles=3)),
         (16, MemoryTiming(latency_cycles=25, requests=2)),
-        (3, MemoryTiming(latency_cycles=1)),
+        (5 if ALL else 3, MemoryTiming(latency_cycles=1)),
     ],
 )
 def test_cycles_are_predicted_beside_any_memory(outstanding: int, memory: MemoryTiming) -> None:

@@ -14,18 +14,19 @@ from codesign.optim.pareto import front
 from spaces.constraints import Constraint
 from spaces.parameters import Categorical, Condition, Integer, Ordinal
 from spaces.space import Space
+from tests.examples import ALL
 
 METRICS = ("latency", "energy", "area")
 
 SPACE = Space(
     [
-        Integer("rows", 1, 6),
+        Integer("rows", 1, 8 if ALL else 6),
         Ordinal("kib", [1, 4, 8, 16, 64]),
         Categorical("links", ["none", "bus", "chain"]),
         Integer("depth", 1, 4, when=Condition("links", ("chain",))),
         Integer("bus", 1, 6),
     ],
-    [Constraint("fits", "rows * kib <= 200")],
+    [Constraint("fits", f"rows * kib <= {300 if ALL else 200}")],
 )
 
 
