@@ -164,6 +164,8 @@ class EvenSearch:
         rows, goal = share(), self.best.goal
         tested, cells = np.zeros_like(self._tested), 0.0
         for w in weights:
+            if self.best.overdue:
+                break
             weight = np.tile(self._programs.energy_only, (len(rows), 1))
             if w == 0:
                 caps = goal.dearest_useful(rows.cycles, to_beat)
