@@ -67,7 +67,7 @@ class EvenSearch:
 
     def __init__(self, instance: Instance, best: Incumbent, threads: int = 1) -> None:
         self.best, self.threads = best, threads
-        self.queue = ProfileQueue(instance, best, threads)
+        self.queue = ProfileQueue(instance, best)
         self.problem = self.queue.problem
         decisions = self.problem.decisions
         self.free = [(v, t) for v, row in enumerate(decisions) for t, k in enumerate(row) if k is Keep.FREE]

@@ -185,7 +185,8 @@ def test_a_part_comes_back_unsearched_once_time_is_up() -> None:
     instance = make_instance(MappingProblem(gemm(), architecture(), Constraints(free_bypass=True)), Reuse.TIMELOOP)
     best = Incumbent(make_kernel(instance.problem, instance.most_loops), Goal(Objective.EDP), deadline=-np.inf)
     search = EvenSearch(instance, best)
-    part = search.queue.next_parts()[0]
+    part = search.queue.next_part()
+    assert part is not None
     first = search._programs.search(part, best.apart())  # without a mapping time does not matter
     assert first.best.programs > 0 and first.best.nest is not None
     best.merge(first.best)
