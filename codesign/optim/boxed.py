@@ -170,9 +170,9 @@ class BoxProof:
 
     def _add(self, low: Indices, high: Indices, inherited: Floats | None) -> None:
         """Bound new boxes and keep those that are open."""
-        low, high = self._canonical(low, high)
-        keep = self._possible(low, high)
-        low, high = low[keep], high[keep]
+        low, high, keep = self._canonical(low, high)
+        possible = self._possible(low, high)
+        low, high, keep = low[possible], high[possible], keep[possible]
         if not len(low):
             return
         bound = self._bounds.lower_bounds(low, high, self._metrics)
@@ -190,14 +190,14 @@ class BoxProof:
         self._sharp = np.concatenate([self._sharp, np.zeros(len(low), dtype=np.bool_)])
         self._drop_settled()
 
-    def _canonical(self, low: Indices, high: Indices) -> tuple[Indices, Indices]:
-        """Parameters that exist nowhere in a box have their first choice only; boxes that lie beyond it are empty."""
+    def _canonical(self, low: Indices, high: Indices) -> tuple[Indices, Indices, Indices]:
+        """Boxes whose parameters that exist nowhere in them have their first choice only, and the rows they come from; the others are empty."""
         space = self._problem.space
         # a parameter exists somewhere in the box if it does in one of the box's designs with every other parent's choice tried
         exists = existing(space, low, high)
         empty = (~exists & (low > 0)).any(axis=1)
         high = np.where(exists, high, 0)
-        return low[~empty], high[~empty]
+        return low[~empty], high[~empty], np.flatnonzero(~empty)
 
     def _possible(self, low: Indices, high: Indices) -> Bools:
         """Boxes that may hold a valid design; those of one design are checked, and whether they were evaluated."""

@@ -114,7 +114,7 @@ class Incumbent:
     def apart(self) -> "Incumbent":
         """What a search beside this one has to beat; what it finds is taken in by `merge`."""
         limits = self.value, self.energy, self.cycles
-        return Incumbent(self.kernel, self.goal, math.inf, math.inf, math.inf, None, self.tolerance, *limits)
+        return Incumbent(self.kernel, self.goal, self.deadline, math.inf, math.inf, None, self.tolerance, *limits)
 
     def merge(self, other: "Incumbent") -> None:
         """Take in what a search beside this one found, and its work."""
@@ -151,6 +151,11 @@ class Incumbent:
     def floor(self) -> float:
         """What nothing left out as no better is below; infinite where only mappings that cannot matter were left out."""
         return self.value * (1.0 - self.tolerance) if self.tolerance > TOLERANCE else math.inf
+
+    @property
+    def overdue(self) -> bool:
+        """Whether there is a mapping, and time is used up."""
+        return math.isfinite(self.value) and clock.wall_seconds() >= self.deadline
 
     @property
     def late(self) -> bool:

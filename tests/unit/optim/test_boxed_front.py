@@ -142,6 +142,26 @@ def test_the_front_is_that_of_enumeration(objectives: tuple[str, ...], slow: boo
     assert state.evaluated < 0.6 * len(SPACE.enumerate())
 
 
+@pytest.mark.parametrize("slow", [False, True])
+def test_halves_in_which_a_parameter_does_not_exist_are_dropped(slow: bool) -> None:
+    class Whole(Boxes):
+        """One box at first, cut along the conditional parameter before the one that it depends on."""
+
+        def roots(self, low: np.ndarray, high: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+            return [(low, high)]
+
+        def cut(self, low: np.ndarray, high: np.ndarray, metrics: Sequence[str], most: float) -> tuple[int, int] | None:
+            column = next(c for c in (3, 2, 0, 1, 4) if high[c] > low[c])
+            return column, int(high[column])
+
+    optimizer = codesign.optim.create("exact", SPACE, ("latency", "energy"), bounds=Bounds(Whole(slow=slow)))
+    run(optimizer)
+    state = optimizer.certificate()
+    assert state.proven and state.open == 0
+    found = front(np.array([[v["latency"], v["energy"]] for _, v in optimizer.front()]))
+    assert np.allclose(found, truth(("latency", "energy")))
+
+
 def test_the_gap_is_honest_at_every_moment_and_constraints_hold() -> None:
     limit = float(np.median(values_of(SPACE.enumerate())["power"]))
     optimizer = codesign.optim.create("exact", SPACE, METRICS, bounds=Bounds(Boxes()), constraints=[f"power<={limit}"])

@@ -67,7 +67,7 @@ class EvenSearch:
 
     def __init__(self, instance: Instance, best: Incumbent, threads: int = 1) -> None:
         self.best, self.threads = best, threads
-        self.queue = ProfileQueue(instance, best, threads)
+        self.queue = ProfileQueue(instance, best)
         self.problem = self.queue.problem
         decisions = self.problem.decisions
         self.free = [(v, t) for v, row in enumerate(decisions) for t, k in enumerate(row) if k is Keep.FREE]
@@ -164,6 +164,8 @@ class EvenSearch:
         rows, goal = share(), self.best.goal
         tested, cells = np.zeros_like(self._tested), 0.0
         for w in weights:
+            if self.best.overdue:
+                break
             weight = np.tile(self._programs.energy_only, (len(rows), 1))
             if w == 0:
                 caps = goal.dearest_useful(rows.cycles, to_beat)

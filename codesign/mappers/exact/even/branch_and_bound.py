@@ -188,7 +188,7 @@ def trade(least: Callable[[float], float], energy: float, cycles: float, best: I
     """
     bound, goal, weight = best.goal.value(energy, cycles), best.goal, best.goal.cycle_pj or energy / cycles
     cuts: list[tuple[float, float]] = []
-    while goal.trades and best.beaten_by(bound) and len(cuts) < MOST_CUTS:
+    while goal.trades and best.beaten_by(bound) and len(cuts) < MOST_CUTS and not best.overdue:
         both = least(weight) * (1.0 - 0.25 * TOLERANCE)  # the energy on the line is a quarter of the sum or more
         if goal.cycle_pj or math.isinf(both):
             return max(bound, both)

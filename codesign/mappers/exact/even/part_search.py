@@ -55,12 +55,14 @@ class PartSearch:
         self._own = local()
 
     def search(self, part: Part, best: Incumbent) -> Searched:
-        """Search a part; nothing that is given is changed but the incumbent.
+        """Search a part; nothing that is given is changed but the incumbent. Once that is overdue the part comes back as it is.
 
         Args:
             part: Of a profile.
             best: What is to be beaten: an incumbent of its own, see `Incumbent.apart`.
         """
+        if best.overdue:
+            return Searched(part, best)
         best.kernel = self._kernel()
         return _Search(self, part, best).run()
 
@@ -102,6 +104,8 @@ class _Search:
         part = self._valued(part)
         if (owner.goal.trades or owner.timed) and self.problem.n_ports and self.best.beaten_by(part.value):
             part = self._trade(part)
+            if self.best.overdue:
+                return Searched(part, self.best)
             if self.best.beaten_by(part.value):
                 self._run(main)
         if self.best.beaten_by(part.value):
@@ -135,6 +139,8 @@ class _Search:
         """Bounds on the cycles, and on energy and cycles together (bound B6), over all keep sets of the part."""
         quickest, slowest = part.cycles, -1
         for j in range(self.problem.n_ports):
+            if self.best.overdue:
+                break
             weight = np.zeros_like(self.owner.energy_only)
             weight[1 + j] = 1.0
             cycles = whole_cycles(self._run(weight))

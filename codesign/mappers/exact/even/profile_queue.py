@@ -106,11 +106,10 @@ class ProfileQueue:
     Args:
         instance: The problem.
         best: The incumbent.
-        threads: Parts to take at a time.
     """
 
-    def __init__(self, instance: Instance, best: Incumbent, threads: int = 1) -> None:
-        self.best, self.threads = best, threads
+    def __init__(self, instance: Instance, best: Incumbent) -> None:
+        self.best = best
         self.problem = EvenProblem(instance, _worth_deciding(instance))
         self._combinations, values = self._bound_coarse()
         self._coarse, self._ticket = Ascending(values), 0
@@ -140,17 +139,13 @@ class ProfileQueue:
         """The part of the least bound."""
         return heapq.heappop(self._waiting)[-1]
 
-    def next_parts(self) -> list[Part]:
-        """The parts of the least bounds that may win, as many as there are threads; opens the coarse profiles before them."""
-        parts: list[Part] = []
-        while len(parts) < self.threads and not (self.best.late and self.best.nest is not None):
-            if not self.best.beaten_by(self.bound):
-                break
-            if self.coarse_bound <= self.least:
-                self.push_rows(self.bounded(self.open(1), self.best.to_beat), CHAINS)
-            else:
-                parts.append(self.pop())
-        return parts
+    def next_part(self) -> Part | None:
+        """The part of the least bound if it may win and time is left; opens the coarse profiles before it."""
+        while self.best.beaten_by(self.bound) and not (self.best.late and self.best.nest is not None):
+            if self.coarse_bound > self.least:
+                return self.pop()
+            self.push_rows(self.bounded(self.open(1), self.best.to_beat), CHAINS)
+        return None
 
     def push(self, part: Part) -> None:
         """Take in a part if it may win."""

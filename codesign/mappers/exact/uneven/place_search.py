@@ -63,15 +63,17 @@ class PlaceSearch:
         while self.best.beaten_by(self.queue.bound):
             if self.best.late:
                 return min(self._unsearched, self.queue.bound)
-            for part in self.queue.next_parts():
-                stage = max(part.stage, self._first)
-                try:
-                    if stage in (CHAINS, EXACT):
-                        self._bound(replace(part, stage=stage))
-                    else:
-                        self._sweep(part)
-                except OverflowError:
-                    self._unsearched = min(self._unsearched, part.value)
+            part = self.queue.next_part()
+            if part is None:
+                continue
+            stage = max(part.stage, self._first)
+            try:
+                if stage in (CHAINS, EXACT):
+                    self._bound(replace(part, stage=stage))
+                else:
+                    self._sweep(part)
+            except OverflowError:
+                self._unsearched = min(self._unsearched, part.value)
         return self._unsearched
 
     def _places(self, part: Part) -> Places:

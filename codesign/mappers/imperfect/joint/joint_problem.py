@@ -310,7 +310,7 @@ class JointProblem:
         entry: IntArray, limit: FloatArray, most_steps: float, outer: OuterCosts | None,
     ) -> bool:  # fmt: skip
         """Cross the fan-out of level v from the live values inside it; whether anything arrives that matters."""
-        steps = _NO_STEPS if self._any_steps(profile, v, most_steps) else self.steps(profile, v, inner)
+        steps = _NO_STEPS if self._without_steps(profile, v, most_steps) else self.steps(profile, v, inner)
         arrived = cross(
             inner, cells, live, value, table, entry, profile.factor[v], profile.fewest[v], self.arriving(v), limit,
             steps, most_steps,
@@ -346,7 +346,7 @@ class JointProblem:
         return inside, live, value
 
     @staticmethod
-    def _any_steps(profile: Profile, v: int, most_steps: float) -> bool:
+    def _without_steps(profile: Profile, v: int, most_steps: float) -> bool:
         """Whether a limit on steps changes nothing up to level v: no fan-out is in use there."""
         return math.isinf(most_steps) or not (profile.factor[v:] > 1).any()
 

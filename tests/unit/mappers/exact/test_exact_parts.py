@@ -1,5 +1,8 @@
 """Parts of the exact mapper: lattice, spatial options, bounds, budgets, infeasible problems."""
 
+import math
+from itertools import count, product
+
 import numpy as np
 import pytest
 
@@ -10,9 +13,10 @@ from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Infeasible
 from codesign.cost.packed import make_kernel
 from codesign.mappers.exact import ExactMapper
+from codesign.mappers.exact.even.best_first import EvenSearch, search_even
 from codesign.mappers.exact.even.branch_and_bound import FixedProfile, Node
 from codesign.mappers.exact.even.profile import EvenProfile
-from codesign.mappers.exact.even.profile_queue import ProfileQueue
+from codesign.mappers.exact.even.profile_queue import ProfileQueue, Rows
 from codesign.mappers.exact.incumbent import Goal, Incumbent
 from codesign.mappers.exact.problem.instance import FanoutRules, make_instance
 from codesign.mappers.exact.problem.lattice import make_lattice
@@ -175,6 +179,34 @@ def test_time_limit_leaves_a_proven_gap() -> None:
     full = ExactMapper().map(problem, Objective.ENERGY, budget=Budget(time_limit_s=60.0), seed=0)
     assert full.cost is not None
     assert short.cost.energy_pj / (1.0 + short.gap) <= full.cost.energy_pj * (1.0 + 1e-9)
+
+
+def test_a_part_comes_back_unsearched_once_time_is_up() -> None:
+    instance = make_instance(MappingProblem(gemm(), architecture(), Constraints(free_bypass=True)), Reuse.TIMELOOP)
+    best = Incumbent(make_kernel(instance.problem, instance.most_loops), Goal(Objective.EDP), deadline=-np.inf)
+    search = EvenSearch(instance, best)
+    part = search.queue.next_part()
+    assert part is not None
+    first = search._programs.search(part, best.apart())  # without a mapping time does not matter
+    assert first.best.programs > 0 and first.best.nest is not None
+    best.merge(first.best)
+    second = search._programs.search(part, best.apart())
+    assert second.part == part and second.best.programs == 0
+    rows, tested, cells = search._screened(lambda: Rows.of_parts([part]), [0], best.to_beat)
+    assert list(rows.parts(part.stage)) == [part] and not tested.any() and cells == 0.0
+
+
+@pytest.mark.parametrize("seed", [2, 13, 22])
+def test_whenever_time_is_up_the_bound_holds(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = random_problem(np.random.default_rng(seed), free_bypass=True, size=500, busy=True, levels=3)
+    instance, ticks = make_instance(problem, Reuse.TIMELOOP), count()
+    monkeypatch.setattr("codesign.core.clock.wall_seconds", lambda: float(next(ticks)))
+    full = Incumbent(make_kernel(instance.problem, instance.most_loops), Goal(Objective.EDP))
+    assert math.isinf(search_even(instance, full))
+    for threads, looks in product((1, 3), (4, 16, 64)):
+        best = Incumbent(full.kernel, full.goal, next(ticks) + looks)
+        bound = min(search_even(instance, best, threads), best.value)
+        assert bound < best.value and bound <= full.value * (1.0 + 1e-9) <= best.value * (1.0 + 2e-9)
 
 
 def test_the_time_limit_holds_while_very_many_keep_sets_are_bounded() -> None:
