@@ -7,7 +7,8 @@ Cells keep weights; inputs are shared along rows, products summed along columns,
 * I2: A tree that adds n operands of b bits has ``n (b + 1) - (b + log2 n + 1)`` one-bit adders, one tree for every b
   bits of a weight. Behind converters of r bits, w bits of a weight are added with ``r (w - 1) + w (log2 w - 1/2)``
   adders. An accumulator has an adder and a flip-flop a bit. An AND gate multiplies a bit; a Booth digit takes 4 gates
-  a bit. On an analogue array cells along a bit line share a gate, one for every input: ``rows / inputs`` of them (zigzag-imc
+  a bit; k bits of an input without Booth take k - 1 rows of adders. A tree as wide as whole products adds whole
+  products: each is accumulated before it, over the cycles in which its input enters. On an analogue array cells along a bit line share a gate, one for every input: ``rows / inputs`` of them (zigzag-imc
   states groups of 1 for AIMC1 and 32 for AIMC2).
 * I3: Area: cells, gates, and converters of ``10^(1.206 - 0.0369 r) 2^r`` um2 each, one a bit line.
 * I4: Cycle: the slower of the adder tree and the accumulator; with converters, ``r (0.64 + 0.00653 n)`` ns for n
@@ -154,6 +155,11 @@ class InMemoryArray:
         return math.ceil(self.input_bits / self.bits_per_cycle)
 
     @property
+    def adds_whole_products(self) -> bool:
+        """Whether operands of the tree are as wide as the product of whole operands, which then forms before the tree (I2)."""
+        return self.passes > 1 and (self.adder_bits or 0) >= self.input_bits + self.weight_bits
+
+    @property
     def macs(self) -> int:
         """Products of whole operands that `passes` cycles make."""
         return self.inputs * self.outputs * self.banks
@@ -191,11 +197,15 @@ def _logic(array: InMemoryArray) -> _Logic:
         adders = array.outputs * placed + accumulated
         return _Logic(adders * array.banks, accumulated * array.banks, array.inputs * array.columns * array.banks)
     trees = array.outputs * math.ceil(array.weight_bits / array.adder_bits)
-    adders = trees * _tree_adders(array.inputs, array.adder_bits) + accumulated
-    products = float(array.inputs * array.outputs * array.weight_bits * array.bits_per_cycle)
+    products = array.inputs * array.outputs
+    gates = float(products * array.weight_bits * array.bits_per_cycle)
+    rows = products * array.weight_bits * (array.bits_per_cycle - 1)
     if array.booth:
-        products = array.inputs * array.outputs * (array.weight_bits + 1) * array.bits_per_cycle / 2 * _BOOTH_GATES
-    return _Logic(adders * array.banks, accumulated * array.banks, products * array.banks)
+        gates, rows = products * (array.weight_bits + 1) * array.bits_per_cycle / 2 * _BOOTH_GATES, 0
+    if array.adds_whole_products:
+        accumulated += products * array.adder_bits
+    adders = trees * _tree_adders(array.inputs, array.adder_bits) + rows + accumulated
+    return _Logic(adders * array.banks, accumulated * array.banks, gates * array.banks)
 
 
 def _scale(array: InMemoryArray, technology: InMemoryTechnology) -> float:
@@ -227,7 +237,8 @@ def array_cycle_ns(array: InMemoryArray, technology: InMemoryTechnology | None =
         return conversion + behind * t.gate_ns * _scale(array, t)
     assert array.adder_bits is not None
     depth = math.log2(array.inputs)
-    tree = 1 + max(0.0, depth - 1) * _SUM_DELAY + _CARRY_OUT_DELAY + (array.adder_bits + depth - 2) * _CARRY_DELAY
+    levels = max(0.0, depth - 1) + (0 if array.booth else array.bits_per_cycle - 1)
+    tree = 1 + levels * _SUM_DELAY + _CARRY_OUT_DELAY + (array.adder_bits + depth - 2) * _CARRY_DELAY
     accumulator = _CARRY_OUT_DELAY + array.accumulator_bits * _CARRY_DELAY if array.passes > 1 else 0.0
     return max(tree, accumulator) * t.gate_ns * _scale(array, t)
 

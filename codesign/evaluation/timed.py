@@ -16,7 +16,7 @@ from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.core.json_types import Json, JsonObject
 from codesign.core.point import Point
-from codesign.cost.arrays import Reuse, may_keep
+from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible, evaluate
 from codesign.evaluation.design import DesignEvaluator, Evaluation, describe_architecture
 from codesign.evaluation.detail import NoDetail
@@ -31,7 +31,7 @@ from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
 from codesign.mappers.exact.halved_buffers import map_with_room
 from codesign.mappers.exact.mapper import ExactMapper
 from codesign.mappers.protocol import Mapper, MapResult
-from codesign.mappers.timed_annealing import OPERATIONS, WALKS, search_timed
+from codesign.mappers.timed_annealing import WALKS, search_timed
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.mapping import Mapping, Temporal
 from codesign.timing.simulate import OPERATION_LIMIT, Event, Run
@@ -83,12 +83,6 @@ def _only_tiles(architecture: Architecture, timing: Timing) -> bool:
     """Whether compiled simulations are all there is to a run: no commands of a DRAM, no mesh, no batches, no other machine."""
     plain = timing.overlap in (Overlap.EVENTS, Overlap.WAITS) and timing.batch_outputs is None
     return plain and all(level.dram is None and level.fanout.mesh is None for level in architecture.levels)
-
-
-def _in_a_row(problem: MappingProblem, timing: Timing) -> bool:
-    """Whether a tensor may pass two buffers of tiles on chip: waits that rule E12 does not know."""
-    buffers = [problem.architecture.level(name).keep for name in tile_buffers(timing, problem.architecture)]
-    return any(sum(may_keep(keep, tensor) for keep in buffers) > 1 for tensor in problem.computation.tensors)
 
 
 def _analytic(cost: Cost, objective: Objective) -> float:
@@ -242,11 +236,7 @@ class EventMapper:
         machine = encode_timing(timing, problem.architecture)
         starts = [candidate.mapping for candidate in ranked[:STARTS]]
         encoded, code = Encoded.of(problem, reuse), OBJECTIVE_CODE[objective]
-        closed = timing.overlap is Overlap.WAITS and not _in_a_row(problem, timing)
-        operations = 0 if closed else OPERATIONS
-        mapping, scored = search_timed(
-            encoded, starts, machine, code, budget, seed, walks=self.walks, operations=operations
-        )
+        mapping, scored = search_timed(encoded, starts, machine, code, budget, seed, walks=self.walks)
         if mapping is None:
             return [], scored
         found = rank_by_events(

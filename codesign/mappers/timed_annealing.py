@@ -1,8 +1,9 @@
 """Annealing of mappings by their simulated cycles, in compiled code.
 
 The analytical cycles of a mapping, and those with waits in closed form (rule E12), are never above its simulated ones, and every
-objective grows with the cycles. So a move that either value already rules out is rejected without a simulation. The walk is the one that simulates
-every move: the number that decides on acceptance is drawn first, and turned into the largest value accepted.
+objective grows with the cycles. So a move that either value already rules out is rejected without a simulation: the number that decides on
+acceptance is drawn first, and turned into the largest value accepted. Of the others only those that rule E12 puts below the best mapping met in
+the walk are simulated; the rest count by that rule. So no mapping becomes the best by a bound that is too low.
 
 * W2: Three starts have a walk of 2,000 moves each. Later walks begin in turn at the best mapping met, with all loops
   outermost, and at a start.
@@ -54,30 +55,29 @@ class TimedWalk(NamedTuple):
     Attributes:
         machine: Constants of the event tier.
         objective: As in `codesign.mappers.driver.OBJECTIVE_CODE`.
-        operations: Of one simulation at most; 0: nothing is simulated, rule E12 gives the cycles.
     """
 
     machine: Machine
     objective: int
-    operations: int
 
 
 @njit
 def timed_value(
-    kernel: Kernel, nest: Nest, count: int, walk: TimedWalk, energy: float, cycles: float, most: float
+    kernel: Kernel, nest: Nest, count: int, walk: TimedWalk, energy: float, cycles: float, most: float, best: float
 ) -> tuple[float, int]:
-    """The objective with simulated cycles of a nest that `score` has just found valid; infinite where cut short.
+    """The objective of a nest that `score` has just found valid, with simulated cycles where it may be below `best`; infinite where cut short.
 
-    Where the cycles with waits in closed form already give more than `most`, the value is theirs and nothing is simulated.
+    Where the cycles with waits in closed form already give more than `most`, or no less than `best`, the value is theirs and
+    nothing is simulated.
 
     Returns:
         The value, and the operations simulated.
     """
     plan, _ = derive(kernel, nest, count, walk.machine)
     least = value_of(walk.objective, energy, max(cycles, least_cycles(plan)))
-    if walk.operations == 0 or least > most:
+    if least > most or least >= best:
         return least, 0
-    result = run(plan, True, walk.operations, np.zeros((0, 4)))
+    result = run(plan, True, OPERATIONS, np.zeros((0, 4)))
     value = value_of(walk.objective, energy, result[1]) if result[0] == COMPLETE else np.inf
     return value, result[5][SIMULATED]
 
@@ -110,7 +110,7 @@ def anneal_timed(
         most = current * uniform(random) ** -temperature if current < np.inf else np.inf
         if status != VALID or value_of(walk.objective, energy, cycles) > most:
             continue
-        value, spent = timed_value(kernel, nest, count, walk, energy, cycles, most)
+        value, spent = timed_value(kernel, nest, count, walk, energy, cycles, most, best)
         operations += spent
         if value > most or value == np.inf:
             continue
@@ -168,7 +168,6 @@ def search_timed(
     seed: int,
     *,
     walks: int = WALKS,
-    operations: int = OPERATIONS,
 ) -> tuple[Mapping | None, int]:
     """The best mapping by simulated cycles that walks meet, and how many mappings were scored.
 
@@ -182,11 +181,10 @@ def search_timed(
         budget: Of the search.
         seed: Of the random choices.
         walks: How many at most.
-        operations: Of one simulation at most; 0: cycles are those of rule E12.
     """
     began = clock.wall_seconds()
     space, table = encoded.space, factor_table(encoded.space)
-    walk = TimedWalk(machine, objective, operations)
+    walk = TimedWalk(machine, objective)
     best, value = outermost_state(space), math.inf
     scored = operations = 0
     for i in range(walks):

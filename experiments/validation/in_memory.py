@@ -1,8 +1,8 @@
 """Chips that compute in memory: area, cycle and energy beside what was measured and what zigzag-imc predicts; macros by scaling rules.
 
 The gate and converter constants are the published ones: zigzag-imc's documentation says that its model extraction "will extract the best fitting
-value" for energy, area and delay from these chips. The area of a cell and the rules for stages, Booth gates and bit lines were chosen with five of
-the chips in view. So no error of either model is blind; `left_out` fits the gate's area and delay on all digital chips but the one predicted.
+value" for energy, area and delay from these chips. The area of a cell is fitted on four chips, and the rules for stages, Booth gates, whole products and
+bit lines were chosen with five in view. So no error of either model is blind; `left_out` fits the constants on all chips but the one predicted.
 """
 
 from collections.abc import Sequence
@@ -14,6 +14,7 @@ import numpy as np
 
 from codesign.arch.in_memory import (
     InMemoryArray,
+    InMemoryTechnology,
     array_area_mm2,
     array_cycle_ns,
     in_memory_technology,
@@ -68,7 +69,7 @@ def compare_imc(folder: Path, smoke: bool) -> Comparison:
     if macros.exists() and not smoke:
         more["macros"] = _macros(macros)
     constants = {k: v for k, v in vars(in_memory_technology()).items() if k != "source"}
-    fitted = "published constants; cell area and four rules chosen with AIMC1, AIMC2, DIMC1, DIMC2, DIMC4 in view"
+    fitted = "published constants; cell area fitted on, and five rules chosen with, AIMC1, AIMC2, DIMC1, DIMC2, DIMC4 in view"
     return Comparison("imc", points, "mm2, ns, fJ", constants, fitted, more, missing)
 
 
@@ -103,9 +104,13 @@ def array_of_chip(chip: Fields) -> InMemoryArray:
         raise error.within(chip.where) from None
 
 
-def predictions(array: InMemoryArray) -> dict[str, float]:
+def predictions(array: InMemoryArray, technology: InMemoryTechnology | None = None) -> dict[str, float]:
     """Area in mm2, cycle in ns, energy of a MAC in fJ."""
-    return {"area": array_area_mm2(array), "clock": array_cycle_ns(array), "energy": mac_energy_fj(array)}
+    return {
+        "area": array_area_mm2(array, technology),
+        "clock": array_cycle_ns(array, technology),
+        "energy": mac_energy_fj(array, technology),
+    }
 
 
 def _beside(points: Sequence[Point], theirs: Sequence[float]) -> dict[str, Any]:
@@ -124,35 +129,35 @@ def _beside(points: Sequence[Point], theirs: Sequence[float]) -> dict[str, Any]:
 
 
 def _left_out(chips: Sequence[dict[str, Any]], path: Path) -> dict[str, Any]:
-    """Errors on digital chips where the gate's area and delay are fitted on the other digital chips, for both models.
+    """Errors on digital chips where the constants are fitted on the other chips, for both models: a gate's area and delay, here a cell's area too.
 
-    A prediction is a gate's constant times a count, and a part without gates: cells here, CACTI's array there, nothing of a cycle.
+    A prediction is a sum of constants times counts and of parts that hold neither: converters, and CACTI's array there. A chip of whose area
+    the record says that parts are not modelled takes no part.
     """
-    digital = [
-        Fields(chip, str(path))
-        for chip in chips
-        if Fields(chip, str(path)).child("parameters").number("adc_resolution", None) is None
-    ]
+    table = in_memory_technology()
+    bare = replace(table, gate_um2=0.0, gate_ns=0.0, cell_um2=0.0)
+    with_gates = replace(bare, gate_um2=table.gate_um2, gate_ns=table.gate_ns)
     found: dict[str, Any] = {}
     for quantity, field in _QUANTITIES[:2]:
         mine, other, names = [], [], []
-        for chip in digital:
+        for chip in (Fields(row, str(path)) for row in chips):
             measured = chip.child("measured").number(field, None, above=0)
             theirs = chip.child("zigzag_imc_model").number(field, None, above=0)
-            cells_there = chip.child("sram_array_cacti").number("area", None)
-            if measured is None or theirs is None or cells_there is None:
-                continue
+            cacti = chip.child("sram_array_cacti").number("area", None)
             array = array_of_chip(chip)
-            without = replace(in_memory_technology(), gate_um2=0.0, gate_ns=0.0)
-            cells = array_area_mm2(array, without) if quantity == "area" else 0.0
-            cacti = cells_there * array.banks if quantity == "area" else 0.0
-            mine.append(((predictions(array)[quantity] - cells) / measured, cells / measured))
-            other.append(((theirs - cacti) / measured, cacti / measured))
-            names.append(chip.text("chip", "?"))
-        if len(names) > 1:
+            unlike = array.analogue if quantity == "clock" else "not modelled" in chip.text("remark", "")
+            if measured is None or theirs is None or cacti is None or unlike:
+                continue
+            rest, gates, whole = (predictions(array, t)[quantity] for t in (bare, with_gates, table))
+            fixed = rest + (cacti * array.banks if quantity == "area" else 0.0)
+            mine.append((*(x / measured for x in (gates - rest, whole - gates) if x), rest / measured))
+            other.append(((theirs - fixed) / measured, fixed / measured))
+            names.append(None if array.analogue else chip.text("chip", "?"))
+        if mine and len(mine) >= len(mine[0]):
             found[quantity] = {
                 name: {"here": a, "zigzag_imc": b}
                 for name, a, b in zip(names, errors_left_out(mine), errors_left_out(other), strict=True)
+                if name is not None
             }
     errors = [row for rows in found.values() for row in rows.values()]
     for model in ("here", "zigzag_imc"):
@@ -161,13 +166,14 @@ def _left_out(chips: Sequence[dict[str, Any]], path: Path) -> dict[str, Any]:
     return found
 
 
-def errors_left_out(parts: Sequence[tuple[float, float]]) -> list[float]:
-    """Relative errors of predictions ``u a + b``, both parts over the measured figure, u fitted on the others (least squares)."""
+def errors_left_out(parts: Sequence[Sequence[float]]) -> list[float]:
+    """Relative errors of predictions ``u . a + b``, all parts ``(*a, b)`` over the measured figure, u fitted on the others (least squares)."""
+    table = np.array(parts)
     errors = []
-    for i, (a, b) in enumerate(parts):
-        others = np.array([part for j, part in enumerate(parts) if j != i])
-        factor = float(others[:, 0] @ (1 - others[:, 1]) / (others[:, 0] @ others[:, 0]))
-        errors.append(factor * a + b - 1)
+    for i in range(len(table)):
+        others = np.delete(table, i, axis=0)
+        factors = np.linalg.lstsq(others[:, :-1], 1 - others[:, -1], rcond=None)[0]
+        errors.append(float(table[i, :-1] @ factors + table[i, -1] - 1))
     return errors
 
 

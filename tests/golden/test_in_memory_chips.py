@@ -12,6 +12,6 @@ def test_areas_and_cycles_are_no_worse_than_the_published_model_on_the_median() 
         beside = found.more["beside"][quantity]
         assert beside["median_error"] <= beside["zigzag_imc_median_error"], quantity
     left_out = found.more["left_out"]
-    assert left_out["median_error_here"] < 0.25
+    assert left_out["median_error_here"] <= left_out["median_error_zigzag_imc"]
     assert left_out["median_error_zigzag_imc"] > found.more["beside"]["all"]["zigzag_imc_median_error"]
     assert all(point.error > -0.6 and point.error < 0.6 for point in found.points)

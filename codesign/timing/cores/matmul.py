@@ -1,7 +1,7 @@
 """Matrix products over all cores: the tiling of least time, found by trying every one (rules G2 to G4).
 
 * G3, Tilings: A block of threads makes one tile of the result. Its sides are powers of two from 16 to 256, its depth
-  is 32 or 64. The reduced length is split into 1, 2, 4 and up to `largest_split` parts. The sums, in 32 bits, fit
+  is 32 or, up to `deepest_step`, 64. The reduced length is split into 1, 2, 4 and up to `largest_split` parts. The sums, in 32 bits, fit
   half the registers, and the steps in flight fit local memory. At most two blocks share a core. Every such tiling is
   tried. DRAM moves the rows and columns of each round of blocks once, in the best rectangle of blocks; operands that
   the cache holds come once.
@@ -26,7 +26,7 @@ PARTIAL_BYTES = 4
 """Sums are held in 32 bits."""
 
 DEPTHS = (32, 64)
-"""Depths of a step over the reduced length; libraries have both, and a small tile leaves room for the deeper one."""
+"""Depths of a step over the reduced length; a library has the first, or both, and a small tile leaves room for the deeper one."""
 
 COPIES = 2
 """Four parts of a core, two by two, each read their rows and columns of a tile: every word is read twice from local memory."""
@@ -131,6 +131,8 @@ def tilings(system: CoreSystem, product: Product) -> Iterator[Tiling]:
     for rows in SIDES:
         for columns in SIDES:
             for depth in DEPTHS:
+                if depth > system.constant("deepest_step"):
+                    continue
                 split = 1
                 while split <= most and (split == 1 or product.k // split >= 4 * depth):
                     tiling = Tiling(rows, columns, depth, split)

@@ -21,6 +21,7 @@ NAMES = (
     "cache_capacity_share",
     "step_latency_s",
     "prefetched_steps",
+    "deepest_step",
     "largest_split",
     "start_s",
     "hidden_s",

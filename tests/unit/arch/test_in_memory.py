@@ -66,6 +66,27 @@ def test_a_bit_line_has_a_converter_and_a_multiplier_for_every_input() -> None:
     assert active - quiet == pytest.approx(expected)
 
 
+def test_a_tree_as_wide_as_whole_products_has_an_accumulator_for_every_input() -> None:
+    table = replace(in_memory_technology(), gate_um2=1.0, cell_um2=0.0)
+    narrow, whole = replace(DIGITAL, adder_bits=15), replace(DIGITAL, adder_bits=16)
+    products = DIGITAL.inputs * DIGITAL.outputs * DIGITAL.banks
+    wider_trees = DIGITAL.outputs * DIGITAL.banks * (DIGITAL.inputs - 1) * 7.8
+    grown = 1e6 * (array_area_mm2(whole, table) - array_area_mm2(narrow, table))
+    assert grown == pytest.approx(wider_trees + products * 16 * (7.8 + 6))
+    at_once = replace(whole, bits_per_cycle=8)
+    assert whole.adds_whole_products and not narrow.adds_whole_products and not at_once.adds_whole_products
+
+
+def test_bits_that_enter_together_take_rows_of_adders_and_their_time() -> None:
+    table = in_memory_technology()
+    two, booth = replace(DIGITAL, bits_per_cycle=2), replace(DIGITAL, bits_per_cycle=2, booth=True)
+    products = DIGITAL.inputs * DIGITAL.outputs * DIGITAL.banks
+    grown = 1e6 * (array_area_mm2(two) - array_area_mm2(DIGITAL)) / table.gate_um2
+    assert grown == pytest.approx(products * 8 * (1 + 7.8))
+    assert array_cycle_ns(two) == pytest.approx(array_cycle_ns(DIGITAL) + 4.8 * table.gate_ns)
+    assert array_cycle_ns(booth) == array_cycle_ns(DIGITAL)
+
+
 def test_a_constant_is_fitted_on_the_other_chips() -> None:
     errors = errors_left_out([(0.5, 0.0), (1.0, 0.0), (0.8, 0.2)])
     assert errors[0] == pytest.approx(0.5 * (1.0 + 0.8 * 0.8) / (1.0 + 0.64) - 1)

@@ -1,26 +1,25 @@
 """Annealing by simulated cycles: what it finds fits, waits less than the analytical optimum, and says how far it may be off."""
 
-from dataclasses import replace
-from typing import Any
+import math
 
 import pytest
 
 from codesign.arch.presets import load_preset
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.arrays import Reuse
-from codesign.evaluation import timed
+from codesign.cost.kernel import score
 from codesign.evaluation.timed import EventMapper
 from codesign.mappers.annealing import AnnealingMapper
 from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
 from codesign.mappers.exact.mapper import ExactMapper
-from codesign.mappers.timed_annealing import search_timed, state_of
+from codesign.mappers.timed_annealing import TimedWalk, search_timed, state_of, timed_value
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.mapping import Mapping
 from codesign.mapping.nest import decode_nest
 from codesign.mapping.space import build_nest, factor_table
 from codesign.timing.simulate import Run, simulate
-from codesign.timing.table import Overlap, encode_timing, timing_for
-from codesign.workloads.operators import conv2d, gemm
+from codesign.timing.table import encode_timing, timing_for
+from codesign.workloads.operators import conv2d
 
 
 def problem() -> MappingProblem:
@@ -73,19 +72,22 @@ def test_without_a_proven_bound_nothing_is_known() -> None:
     assert (found.proof, found.gap) == (Proof.NONE, None)
 
 
-@pytest.mark.parametrize(("preset", "simulated"), [("eyeriss", False), ("gemmini", False), ("simba", True)])
-def test_a_search_by_waits_simulates_where_a_tensor_passes_two_buffers_on_chip(
-    preset: str, simulated: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[int] = []
+def test_only_what_may_be_the_best_is_simulated() -> None:
+    posed = problem()
+    encoded, machine = (
+        Encoded.of(posed, Reuse.TIMELOOP),
+        encode_timing(timing_for(posed.architecture), posed.architecture),
+    )
+    found = AnnealingMapper().map(posed, Objective.LATENCY, budget=Budget(evaluations=500), seed=0).mapping
+    assert found is not None
+    count = build_nest(encoded.space, state_of(encoded, found), factor_table(encoded.space), encoded.nest)
+    _, energy, cycles_alone = score(encoded.kernel, encoded.nest, count)
+    walk = TimedWalk(machine, OBJECTIVE_CODE[Objective.LATENCY])
 
-    def listening(*arguments: Any, operations: int, **more: Any) -> tuple[None, int]:
-        seen.append(operations)
-        return None, 0
+    def value(most: float, best: float) -> tuple[float, int]:
+        return timed_value(encoded.kernel, encoded.nest, count, walk, energy, cycles_alone, most, best)
 
-    monkeypatch.setattr(timed, "search_timed", listening)
-    architecture = load_preset(preset)
-    waits = replace(timing_for(architecture), overlap=Overlap.WAITS)
-    posed = MappingProblem(gemm(M=16, N=16, K=16, bits=architecture.mac.bits), architecture)
-    EventMapper(AnnealingMapper(), waits).map(posed, Objective.LATENCY, budget=Budget(evaluations=50), seed=0)
-    assert [operations > 0 for operations in seen] == [simulated]
+    (low, none), (simulated, operations) = value(math.inf, 0.0), value(math.inf, math.inf)
+    assert none == 0 and operations > 0
+    assert cycles_alone <= low <= simulated == pytest.approx(cycles(found))
+    assert value(math.inf, low) == (low, 0) and value(low * 0.99, math.inf) == (low, 0)

@@ -21,8 +21,9 @@ def test_no_tiling_that_fits_is_quicker(system: CoreSystem, sizes: tuple[int, in
     best = product_time(system, product)
     for rows, columns, depth, power in choices(SIDES, SIDES, DEPTHS, range(5)):
         tiling = Tiling(rows, columns, depth, 2**power)
-        allowed = tiling.split == 1 or (
-            tiling.split <= system.constant("largest_split") and product.k // tiling.split >= 4 * depth
+        allowed = depth <= system.constant("deepest_step") and (
+            tiling.split == 1
+            or (tiling.split <= system.constant("largest_split") and product.k // tiling.split >= 4 * depth)
         )
         if allowed and resident_blocks(system, product, tiling):
             assert tiled_time(system, product, tiling).seconds >= best.seconds
