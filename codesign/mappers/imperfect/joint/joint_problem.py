@@ -206,7 +206,7 @@ class JointProblem:
             stride[d] = stride[d + 1] * size[d + 1]
         cell = np.empty(number, np.int64)
         place, count = list_cells(
-            size, np.concatenate(tiles), _starts([len(t) for t in tiles]), np.concatenate([r.number for r in rows]), stride,
+            size, np.concatenate(tiles), _starts([len(t) for t in tiles]), np.concatenate([r.number for r in rows]),
             self.keep, self.arrays.element_bits, self.arrays.capacity_bits, v, self.data, cell,
         )  # fmt: skip
         self.work += number
@@ -225,7 +225,7 @@ class JointProblem:
         counts = [r.number for r in one]
         counts[d] = tile
         place, _ = list_cells(
-            size, np.concatenate(tiles), _starts([len(t) for t in tiles]), np.concatenate(counts), size,
+            size, np.concatenate(tiles), _starts([len(t) for t in tiles]), np.concatenate(counts),
             self.keep, self.arrays.element_bits, self.arrays.capacity_bits, v, self.data, cell,
         )  # fmt: skip
         return len(place)

@@ -124,9 +124,8 @@ def _least_further(cells: Cells, grid: IntArray, d: int, given: FloatArray, valu
 
 
 def least_of_starts(
-    cells: Cells, value: FloatArray, open_of: IntArray, ended: IntArray, data: Boundaries, known: FloatArray,
-    fits: IntArray,
-) -> float:  # fmt: skip
+    value: FloatArray, open_of: IntArray, ended: IntArray, data: Boundaries, known: FloatArray, fits: IntArray
+) -> float:
     """The least cost over all cells and states at the start of a level; tensors that closed further in pay where they start."""
     least = math.inf
     for s, row in enumerate(open_of):
@@ -172,7 +171,7 @@ def outer_costs(joint: JointProblem, price: FloatArray) -> OuterCosts | None:
     states = joint.states[level]
     fits = _fit_together(joint, cells, level)
     return OuterCosts(
-        level, cells, value, least_of_starts(cells, value, states.open_of, states.ended, data, known, fits), prices
+        level, cells, value, least_of_starts(value, states.open_of, states.ended, data, known, fits), prices
     )
 
 
