@@ -40,6 +40,7 @@ from codesign.cost.columns import (
     WORDS,
     WRITE_BANDWIDTH,
 )
+from codesign.cost.imperfect import is_perfect, score_imperfect
 from codesign.cost.mesh import ON
 from codesign.cost.mesh_traffic import mesh_traffic
 from codesign.cost.packed import VALID, Kernel
@@ -189,6 +190,8 @@ def score(kernel: Kernel, nest: Nest, count: int) -> tuple[int, float, float]:
         (status, energy_pj, latency_cycles). Status is `VALID`, or `OVER_CAPACITY` or `OVER_MESH` plus
         4 times the level; energy and cycles are then infinite.
     """
+    if kernel.imperfect == 1 and not is_perfect(kernel, nest, count):
+        return score_imperfect(kernel, nest, count)
     status = scan_loops(kernel, nest, count)
     if status == VALID:
         status = fill_tiles(kernel, nest.position)

@@ -8,13 +8,13 @@ import numpy as np
 from codesign.core.jit import njit
 from codesign.core.rng import RandomState, below, uniform
 from codesign.cost.arrays import UNBOUNDED
-from codesign.cost.cost import Cost, Infeasible, evaluate
 from codesign.cost.packed import Kernel
 from codesign.mappers.driver import Encoded
 from codesign.mappers.loop_order.compiled_orders import Cooling, accepts, keep_order, next_permutation
 from codesign.mappers.loop_order.even_allocation import Loops, Tables, score_even, write_nest
 from codesign.mappers.loop_order.factors import merge_loops
-from codesign.mapping.nest import IntArray, Nest, decode_nest
+from codesign.mappers.protocol import MapResult
+from codesign.mapping.nest import IntArray, Nest
 from codesign.mapping.space import MapSpace
 
 
@@ -115,13 +115,12 @@ class EvenSearch:
         )
         return EvenSearch(self.encoded, loops, self.tables, self.slots, self.n_slots, np.arange(len(dims)))
 
-    def cost_of(self, order: IntArray) -> tuple[Cost | Infeasible, Nest, int]:
-        """The readable cost of an order that `score_even` found valid."""
-        source, nest = self.encoded.source, self.encoded.nest
-        score_even(self.encoded.kernel, self.encoded.space, self.loops, self.tables, order, nest, 0)
-        count = write_nest(self.encoded.space, self.loops, self.tables, order, nest)
-        mapping = decode_nest(source.computation, source.architecture, nest, count)
-        return evaluate(source.computation, source.architecture, mapping, reuse=self.encoded.reuse), nest, count
+    def result(self, order: IntArray, evaluated: int, started: float, seed: int | None) -> MapResult:
+        """The result for an order that `score_even` found valid, with the unrolling and the bypasses at hand."""
+        encoded = self.encoded
+        score_even(encoded.kernel, encoded.space, self.loops, self.tables, order, encoded.nest, 0)
+        count = write_nest(encoded.space, self.loops, self.tables, order, encoded.nest)
+        return encoded.result_of_nest(count, evaluated, started, seed)
 
 
 @njit

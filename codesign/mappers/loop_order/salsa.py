@@ -21,7 +21,6 @@ from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
 from codesign.mappers.loop_order.compiled_orders import Cooling
 from codesign.mappers.loop_order.even_search import EvenSearch, Unrollings, anneal_even
 from codesign.mappers.loop_order.factors import prime_loops
-from codesign.mappers.loop_order.map_result import even_result
 from codesign.mappers.loop_order.zigzag_search import (
     OrderResult,
     Schedule,
@@ -120,5 +119,5 @@ class SalsaMapper:
         if math.isfinite(value):
             search.loops.slot[:] = best[1]
             search.tables.keep[:] = best[2]
-            return even_result(search, best[0], evaluated, started, seed)
+            return search.result(best[0], evaluated, started, seed)
         return encoded.result(None, evaluated, started, seed)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from codesign.mappers.imperfect.joint.counts import next_ceiling
+from codesign.mapping.axes import allowed_axes
 from codesign.mapping.constraints import LevelConstraints, MappingProblem
 from codesign.mapping.nest import IntArray
-from codesign.mapping.space import allowed_axes
 
 MOST_VECTORS = 20_000
 """Vectors of one fan-out that are listed at most."""

@@ -15,8 +15,8 @@ from codesign.mappers.imperfect.joint.fan_outs import FanOuts, list_fan_outs
 from codesign.mappers.imperfect.joint.least_costs import base_of, room_for_spread
 from codesign.mappers.imperfect.joint.list_profiles import Limits, Vectors, list_profiles
 from codesign.mappers.imperfect.joint.outer_costs import OuterCosts, drop_hopeless
-from codesign.mappers.imperfect.joint.walk_kernel import walk_level
-from codesign.mappers.imperfect.joint.walk_tables import Cut, Profile, States, Walk
+from codesign.mappers.imperfect.joint.walk_kernel import States, walk_level
+from codesign.mappers.imperfect.joint.walk_tables import Cut, Profile, Walk
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.nest import FloatArray, IntArray
 
@@ -236,7 +236,7 @@ class JointProblem:
         spread = room_for_spread(factor, fewest, self.keep.shape[1])
         each = np.zeros(len(self.data.level))
         base = constant + base_of(self.data, price, spread, self.output_words, each)
-        return Profile(factor, fewest, price, spread.shared_words, spread.sharing, each, base)
+        return Profile(spread, price, each, base)
 
     @cached_property
     def closed(self) -> list[FloatArray]:
@@ -282,7 +282,7 @@ class JointProblem:
         inside = np.ones(len(data.bounds), np.int64)
         previous, live, value = self._start(), np.zeros((1, 2), np.int64), np.zeros(1)
         for v in range(levels - 1, -1, -1):
-            inside = inside * profile.factor[v]
+            inside = inside * profile.spread.factor[v]
             cells = self.cells(v, inside)
             if cells is None:
                 return profile.base, None
@@ -293,7 +293,7 @@ class JointProblem:
             arrived = self._enter(profile, v, previous, cells, live, value, table, entry, limit, most_steps, outer)
             if arrived:
                 self.work += table.size + walk_level(
-                    cells, table, source, states.table, data, profile.price, v, profile.spread, limit
+                    cells, table, source, states, data, profile.price, v, profile.spread, limit
                 )
             live, value = list_live(table, limit)
             previous = cells
@@ -312,13 +312,21 @@ class JointProblem:
         """Cross the fan-out of level v from the live values inside it; whether anything arrives that matters."""
         steps = _NO_STEPS if self._without_steps(profile, v, most_steps) else self.steps(profile, v, inner)
         arrived = cross(
-            inner, cells, live, value, table, entry, profile.factor[v], profile.fewest[v], self.arriving(v), limit,
+            inner, cells, live, value, table, entry, profile.spread.factor[v], profile.spread.fewest[v], self.arriving(v), limit,
             steps, most_steps,
         )  # fmt: skip
         self.work += len(live)
         if arrived and outer is not None and outer.level == v:
             arrived = drop_hopeless(
-                self.data, self.closed[v], self.output_words, cells, table, limit, profile.factor, profile.fewest, outer
+                self.data,
+                self.closed[v],
+                self.output_words,
+                cells,
+                table,
+                limit,
+                profile.spread.factor,
+                profile.spread.fewest,
+                outer,
             )
         return bool(arrived)
 
@@ -348,12 +356,12 @@ class JointProblem:
     @staticmethod
     def _without_steps(profile: Profile, v: int, most_steps: float) -> bool:
         """Whether a limit on steps changes nothing up to level v: no fan-out is in use there."""
-        return math.isinf(most_steps) or not (profile.factor[v:] > 1).any()
+        return math.isinf(most_steps) or not (profile.spread.factor[v:] > 1).any()
 
     def steps(self, profile: Profile, v: int, inner: Cells) -> IntArray:
         """Fewest steps of computing along each dimension with so many tiles at the fan-out of level v: ``D x places`` (rule IB13)."""
-        inside = profile.factor[v + 1 :].prod(axis=0)
-        across = profile.factor[: v + 1].prod(axis=0)
+        inside = profile.spread.factor[v + 1 :].prod(axis=0)
+        across = profile.spread.factor[: v + 1].prod(axis=0)
         found = np.ones((len(inside), int(inner.size.max())), np.int64)
         for d, bound in enumerate(self.data.bounds):
             row = ceilings(-(-int(bound) // int(inside[d])))

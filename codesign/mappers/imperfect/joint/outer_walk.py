@@ -16,7 +16,7 @@ from codesign.mappers.imperfect.joint.boundaries import Boundaries
 from codesign.mappers.imperfect.joint.cells import Cells
 from codesign.mappers.imperfect.joint.joint_problem import JointProblem
 from codesign.mappers.imperfect.joint.outer_costs import OuterCosts
-from codesign.mappers.imperfect.joint.walk_kernel import add_term, fill_words, sliding_dims
+from codesign.mappers.imperfect.joint.walk_kernel import States, add_term, fill_words, sliding_dims
 from codesign.mapping.nest import FloatArray, IntArray
 
 MOST_VALUES = 12_000_000
@@ -67,10 +67,7 @@ def fill_outer_known(
 
 
 @njit
-def walk_inwards(
-    cells: Cells, value: FloatArray, order: IntArray, open_of: IntArray, digit: IntArray, data: Boundaries,
-    ended: IntArray, known: FloatArray,
-) -> None:  # fmt: skip
+def walk_inwards(cells: Cells, value: FloatArray, states: States, data: Boundaries, known: FloatArray) -> None:
     """From the least costs after the loops of a level to those before them: ``S x N``, changed in place.
 
     A free loop may leave any number of tiles of the lattice, not only those of one loop.
@@ -82,17 +79,17 @@ def walk_inwards(
     for c in range(n):
         for d in range(dims):
             grid[c] += cells.place[c, d] * cells.stride[d]
-    slid = np.empty(n)
-    for i in range(order.shape[0] - 1, -1, -1):
-        s = order[i]
+    slid, open_of = np.empty(n), states.open_of
+    for i in range(states.order.shape[0] - 1, -1, -1):
+        s = states.order[i]
         for t in range(tensors):
             o = open_of[s, t]
             if o == 0:
                 continue
-            into, first, past = s - o * digit[t], data.first[t] + ended[t] - o, data.first[t] + ended[t]
+            into, past = s - o * states.digit[t], data.first[t] + states.ended[t] + 1
             for c in range(n):
                 slid[c] = value[into, c]
-                for b in range(first, past):
+                for b in range(past - o, past):
                     slid[c] += known[b, c]
                 value[s, c] = min(value[s, c], slid[c])
             for d in range(dims):
@@ -123,15 +120,13 @@ def _least_further(cells: Cells, grid: IntArray, d: int, given: FloatArray, valu
                 value[c] = min(value[c], running[c])
 
 
-def least_of_starts(
-    value: FloatArray, open_of: IntArray, ended: IntArray, data: Boundaries, known: FloatArray, fits: IntArray
-) -> float:
+def least_of_starts(value: FloatArray, states: States, data: Boundaries, known: FloatArray, fits: IntArray) -> float:
     """The least cost over all cells and states at the start of a level; tensors that closed further in pay where they start."""
     least = math.inf
-    for s, row in enumerate(open_of):
+    for s, row in enumerate(states.open_of):
         total = value[s].copy()
         for t, o in enumerate(row):
-            for b in range(data.first[t] + 1, data.first[t] + 1 + int(ended[t] - o)):
+            for b in range(data.first[t] + 1, data.first[t] + 1 + int(states.ended[t] - o)):
                 total = total + known[b]
         total[fits[s] == 0] = math.inf
         least = min(least, float(total.min(initial=math.inf)))
@@ -164,15 +159,13 @@ def outer_costs(joint: JointProblem, price: FloatArray) -> OuterCosts | None:
             table[:, here >= 0] = value[joint.arriving(v - 1)][:, here[here >= 0]]
         known = np.zeros((len(data.level), len(inner.place)))
         fill_outer_known(inner, data, prices, level, levels, sharing, joint.output_words, known)
-        walk_inwards(inner, table, states.order, states.open_of, states.digit, data, states.ended + 1, known)
+        walk_inwards(inner, table, states, data, known)
         joint.work += table.size
         value, cells = table, inner
     assert cells is not None
     states = joint.states[level]
     fits = _fit_together(joint, cells, level)
-    return OuterCosts(
-        level, cells, value, least_of_starts(value, states.open_of, states.ended, data, known, fits), prices
-    )
+    return OuterCosts(level, cells, value, least_of_starts(value, states, data, known, fits), prices)
 
 
 def _fit_together(joint: JointProblem, cells: Cells, level: int) -> IntArray:

@@ -53,20 +53,22 @@ def fill_times(
                     times[k, d, i] = asked
 
 
-class StateTable(NamedTuple):
-    """The states of one level.
+class States(NamedTuple):
+    """The states of one level: how many boundaries of every tensor are open.
 
     Attributes:
-        order: States, more open tensors first.
-        open_of: ``S x T`` open boundaries of each tensor.
+        ended: ``T`` boundaries further in than the level's node, that at the MACs not included.
         digit: ``T`` weight of a tensor's count in a state.
-        ended: ``T`` boundaries of each tensor further in than this level's node, one for the MACs included.
+        open_of: ``S x T`` open boundaries.
+        order: ``S`` states, more open tensors first.
+        opens: ``T`` 1 where the next level in keeps the tensor.
     """
 
-    order: IntArray
-    open_of: IntArray
-    digit: IntArray
     ended: IntArray
+    digit: IntArray
+    open_of: IntArray
+    order: IntArray
+    opens: IntArray
 
 
 class Closing(NamedTuple):
@@ -81,7 +83,7 @@ class Closing(NamedTuple):
 
 @njit
 def walk_level(
-    cells: Cells, table: FloatArray, source: IntArray, states: StateTable, data: Boundaries, price: FloatArray, v: int,
+    cells: Cells, table: FloatArray, source: IntArray, states: States, data: Boundaries, price: FloatArray, v: int,
     spread: Spread, most: FloatArray,
 ) -> int:  # fmt: skip
     """All loops in time of one level: free loops, closings, windows that slide (rule IB12). Returns steps taken.
@@ -122,7 +124,7 @@ def walk_level(
         for t in range(tensors):
             o = states.open_of[s, t]
             if o > 0:
-                past = data.first[t] + states.ended[t]
+                past = data.first[t] + states.ended[t] + 1
                 closing = Closing(s, t, s - o * states.digit[t], past - o, past)
                 _fill_known(cells, data, price, past - o, past, times, along, spread, known)
                 work += _closings(
