@@ -15,7 +15,7 @@ from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
 from codesign.cost.arrays import Reuse
 from codesign.cost.zigzag.layer import UnrolledLayer
-from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
+from codesign.mappers.driver import Encoded
 from codesign.mappers.loop_order.even_search import EvenSearch, enumerate_even
 from codesign.mappers.loop_order.factors import merge_loops, prime_loops
 from codesign.mappers.loop_order.zigzag_search import OrderResult, is_spent, search_exhaustively
@@ -73,16 +73,13 @@ class LomaMapper:
         for slots in self._unrollings(found, seed):
             found.loops.slot[:] = slots
             search = found.merged(self.lpf_limit) if self.lpf_limit else found.merged(len(slots) + 1)
-            symbols, first_of = _symbols(search)
+            orders, (symbols, first_of) = search.orders(objective), _symbols(search)
             order, chosen = np.zeros(len(symbols), np.int64), np.zeros(len(symbols), np.int64)
             left = True
             while left and not spent:
                 chunk = _CHUNK if budget.evaluations is None else min(_CHUNK, budget.evaluations - evaluated)
                 before = value
-                value, scored, left = enumerate_even(
-                    encoded.kernel, encoded.space, search.loops, search.tables, encoded.nest, first_of, symbols, order,
-                    chosen, value, chunk, OBJECTIVE_CODE[objective],
-                )  # fmt: skip
+                value, scored, left = enumerate_even(orders, first_of, symbols, order, chosen, value, chunk)
                 evaluated += scored
                 best = (search, chosen) if value < before else best
                 spent = is_spent(budget, started, evaluated)

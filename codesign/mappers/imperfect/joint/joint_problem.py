@@ -11,7 +11,7 @@ from codesign.cost.arrays import Problem
 from codesign.mappers.imperfect.joint.boundaries import Boundaries, list_boundaries
 from codesign.mappers.imperfect.joint.cells import SMALL, Cells, cross, list_cells, list_live
 from codesign.mappers.imperfect.joint.counts import Ceilings, ceilings
-from codesign.mappers.imperfect.joint.fan_outs import FanOuts, list_fan_outs
+from codesign.mappers.imperfect.joint.fan_outs import list_fan_outs
 from codesign.mappers.imperfect.joint.least_costs import base_of, room_for_spread
 from codesign.mappers.imperfect.joint.list_profiles import Limits, Vectors, list_profiles
 from codesign.mappers.imperfect.joint.outer_costs import OuterCosts, drop_hopeless
@@ -59,17 +59,9 @@ class JointProblem:
         return list_boundaries(self.arrays, self.keep, self.dims)
 
     @cached_property
-    def fan_outs(self) -> FanOuts | None:
+    def fan_outs(self) -> Vectors | None:
         """What every fan-out may do; None where it is too much to list."""
         return list_fan_outs(self.problem, self.dims)
-
-    @cached_property
-    def flat(self) -> tuple[IntArray, IntArray, IntArray]:
-        """Vectors of all fan-outs, the children that work at least, where those of each level start."""
-        assert self.fan_outs is not None
-        vectors, fewest = self.fan_outs.vectors, self.fan_outs.fewest
-        start = np.cumsum([0, *(len(v) for v in vectors)]).astype(np.int64)
-        return np.concatenate(vectors), np.concatenate(fewest), start
 
     @cached_property
     def constant(self) -> float:
@@ -135,7 +127,7 @@ class JointProblem:
         nowhere = np.ones((len(self.keep), len(self.dims)), np.int64)
         prices = np.array([self.energy, *(self.port_prices(v, w, nowhere) for v, w in self.ports)])
         chosen, cycles, energy, complete, looks = list_profiles(
-            self.data, prices, np.array([v for v, _ in self.ports], np.int64), Vectors(*self.flat, self.arrays.fanout.prod(axis=1)),
+            self.data, prices, np.array([v for v, _ in self.ports], np.int64), self.fan_outs,
             self.output_words, self.energy if outer is None else outer.price, limits,
         )  # fmt: skip
         self.looks += looks
@@ -164,9 +156,10 @@ class JointProblem:
 
     def factors(self, chosen: IntArray) -> tuple[IntArray, IntArray]:
         """``L x D`` spatial factors and fewest children of a profile."""
-        flat, fewest, start = self.flat
-        rows = start[:-1] + chosen
-        return np.ascontiguousarray(flat[rows]), np.ascontiguousarray(fewest[rows])
+        found = self.fan_outs
+        assert found is not None
+        rows = found.start[:-1] + chosen
+        return np.ascontiguousarray(found.flat[rows]), np.ascontiguousarray(found.fewest[rows])
 
     def port_prices(self, level: int, write: bool, factor: IntArray) -> FloatArray:
         """``K`` cycles per word of one port at a level's busiest instance, which moves the mean of all at least."""
