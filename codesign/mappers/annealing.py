@@ -175,9 +175,8 @@ class AnnealingMapper:
         anneal(scorer, walkers, (math.inf, math.inf), make_state(seed), still, archive)
         started = clock.wall_seconds()
         first_value = encoded.value(best, objective)
-        if (
-            not math.isfinite(first_value) and space.least_units > 1
-        ):  # too few units there: any state with enough of them will do
+        if not math.isfinite(first_value) and space.least_units > 1:
+            # too few units there: any state with enough of them will do
             draw_valid(scorer, best, make_state(seed, 1), _DRAWS)
             first_value = encoded.value(best, objective)
         if not math.isfinite(first_value):
