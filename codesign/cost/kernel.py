@@ -179,7 +179,7 @@ def _count_tensor(kernel: Kernel, nest: Nest, t: int, compute_cycles: int) -> fl
 
 @njit_apart
 def score(kernel: Kernel, nest: Nest, count: int) -> tuple[int, float, float]:
-    """Score one mapping.
+    """Score one mapping; by `codesign.cost.imperfect.score_imperfect` where the kernel allows such nests and the factors leave a remainder.
 
     Args:
         kernel: The packed problem; its scratch part is overwritten and afterwards holds the counts.
