@@ -1,7 +1,7 @@
 """The architectures of many designs, part by part: each distinct part is built once and shared.
 
 A space of two million designs has a few hundred different memories and arrays. A space may say which parameters each part
-depends on (`parts`, a mapping from the names of `PART_HELP` to groups of parameters); one that does not has every asked-for design built.
+depends on (`parts`); one that does not has every asked-for design built.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -20,9 +20,9 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 Parts = Mapping[str, tuple[tuple[str, ...], ...]]
-"""Name of a part -> groups of parameters; a part with several groups is a sum of one term per group (only ``extra`` may be)."""
+"""Name of a part -> groups of parameters; a part with several groups is a sum of one term per group (only ``extra`` may be).
 
-PART_HELP = "LEVEL (sizes, energies, area), LEVEL.fanout, mac, clock, extra (area and leakage of the rest)"
+Parts: LEVEL (sizes, energies, area), LEVEL.fanout, mac, clock, extra (area and leakage of the rest)."""
 
 
 class RowSpace(Protocol):

@@ -58,7 +58,6 @@ class Problem(NamedTuple):
         peers: ``L`` 1 where children take words from their neighbours.
         hops: ``L x 2`` hops per word sent: constant part, part per copy.
         hop_energy: ``L x T`` pJ per element and hop.
-        keepable: ``L x T`` 1 where the level may keep the tensor.
         mac_energy: pJ.
         macs: multiply-accumulates.
         reuse: value of `Reuse`.
@@ -85,7 +84,6 @@ class Problem(NamedTuple):
     peers: IntArray
     hops: FloatArray
     hop_energy: FloatArray
-    keepable: IntArray
     mac_energy: float
     macs: int
     reuse: int
@@ -135,7 +133,6 @@ def encode_problem(computation: Computation, architecture: Architecture, reuse: 
         peers=np.array([v.fanout.links is Links.PEER for v in levels], np.int64),
         hops=np.array([_hops(v.fanout.x, v.fanout.y, v.fanout.links) for v in levels]),
         hop_energy=hop_energy,
-        keepable=np.array([[may_keep(v.keep, t) for t in tensors] for v in levels], np.int64),
         mac_energy=_mac_energy(computation, architecture),
         macs=computation.macs,
         reuse=reuse.value,

@@ -7,7 +7,7 @@ from codesign.arch.architecture import Architecture
 from codesign.core.json_types import JsonObject
 from codesign.cost.arrays import Problem, Reuse, encode_problem
 from codesign.cost.columns import CYCLES, FILLS, INSTANCES, MESH, NETWORK, READS, TILE, UPDATES
-from codesign.cost.imperfect import compute_steps, make_imperfect, refuse_imperfect, score_imperfect
+from codesign.cost.imperfect import compute_steps, refuse_imperfect
 from codesign.cost.kernel import score
 from codesign.cost.packed import OVER_CAPACITY, VALID, Kernel, make_kernel
 from codesign.cost.sparse.bounds import FIXED_POINT, is_rescaled, is_sparse, rescale
@@ -298,12 +298,12 @@ def _evaluate_imperfect(
     problem = encode_problem(computation, architecture, reuse)
     nest = encode_nest(computation, architecture, mapping)
     count = nest.loops.shape[0]
-    kernel = make_imperfect(make_kernel(problem, count))
-    status, energy_pj, cycles = score_imperfect(kernel, nest, count)
+    kernel = make_kernel(problem, count, imperfect=True)
+    status, energy_pj, cycles = score(kernel, nest, count)
     if status != VALID:
-        return _infeasible(computation, architecture, problem, nest, kernel.base, status)
+        return _infeasible(computation, architecture, problem, nest, kernel, status)
     steps = int(compute_steps(kernel, nest, count))
-    return _build(computation, architecture, mapping, problem, nest, kernel.base, energy_pj, round(cycles), steps)
+    return _build(computation, architecture, mapping, problem, nest, kernel, energy_pj, round(cycles), steps)
 
 
 def _evaluate_sparse(

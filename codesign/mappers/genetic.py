@@ -19,14 +19,14 @@ from codesign.core.goals import Budget, Objective
 from codesign.core.jit import njit
 from codesign.core.plugins import need
 from codesign.cost.arrays import Reuse
-from codesign.cost.kernel import score
-from codesign.cost.packed import VALID, Kernel
-from codesign.mappers.driver import OBJECTIVE_CODE, Encoded, value_of
+from codesign.cost.packed import VALID
+from codesign.mappers.driver import Encoded, Scorer, score_state, value_of
 from codesign.mappers.feasibility import smallest_tiles_exceed
 from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem
-from codesign.mapping.nest import FloatArray, IntArray, Nest
-from codesign.mapping.space import MapSpace, MapState, build_nest, decode_keys, factor_table, outermost_state
+from codesign.mapping.imperfect_factors import useful_sizes
+from codesign.mapping.nest import FloatArray, IntArray
+from codesign.mapping.space import MapSpace, MapState, decode_keys, outermost_state
 
 INVALID = 1e6
 """Fitness (a logarithm) of mappings that do not fit; those that fail further in are better."""
@@ -34,34 +34,29 @@ INVALID = 1e6
 
 @njit
 def decode_genome(space: MapSpace, genome: FloatArray, state: MapState) -> None:
-    """Write the state of a genome: ``P`` slots and ``L x D`` order keys and ``F`` bypasses, all in [0, 1)."""
-    n_primes = space.prime.shape[0]
-    for p in range(n_primes):
+    """Write the state of a genome: a gene for every prime or open factor, ``L x D`` order keys, the bypasses, all in [0, 1)."""
+    for p in range(space.prime.shape[0]):
         choice = min(int(genome[p] * space.n_choices[p]), space.n_choices[p] - 1)
         state.slot[p] = space.choices[p, choice]
-    decode_keys(genome[n_primes:], space.order, space.n_free, space.free, state.order, state.keep)
+    for i in range(space.factors.open.shape[0]):
+        number = useful_sizes(space.factors, i)
+        place = min(
+            number - 1, int(float(number + 1) ** genome[i]) - 1
+        )  # small factors have as much room as large ones
+        state.slot[i] = max(space.factors.least[i], space.factors.sizes[space.factors.open[i, 1], place])
+    decode_keys(genome[state.slot.shape[0] :], space.order, space.n_free, space.free, state.order, state.keep)
 
 
 @njit
-def fitness(
-    kernel: Kernel,
-    space: MapSpace,
-    state: MapState,
-    nest: Nest,
-    table: IntArray,
-    genomes: FloatArray,
-    objective: int,
-    result: FloatArray,
-) -> None:
+def fitness(scorer: Scorer, state: MapState, genomes: FloatArray, result: FloatArray) -> None:
     """Logarithm of the objective of every genome (``n x G``)."""
     for i in range(genomes.shape[0]):
-        decode_genome(space, genomes[i], state)
-        count = build_nest(space, state, table, nest)
-        status, energy, cycles = score(kernel, nest, count)
+        decode_genome(scorer.space, genomes[i], state)
+        status, energy, cycles = score_state(scorer, state)
         result[i] = (
-            np.log(value_of(objective, energy, cycles))
+            np.log(value_of(scorer.objective, energy, cycles))
             if status == VALID
-            else INVALID + space.order.shape[0] - status // 4
+            else INVALID + scorer.space.order.shape[0] - status // 4
         )
 
 
@@ -119,47 +114,22 @@ class GeneticMapper:
         reuse: Reuse = Reuse.TIMELOOP,
     ) -> MapResult:
         """See `codesign.mappers.protocol.Mapper`. `evaluated` counts all genomes, valid or not."""
-        if problem.imperfect:
-            return self._map_imperfect(problem, objective, budget, seed, reuse)
         started = clock.wall_seconds()
         encoded = Encoded.of(problem, reuse)
         if smallest_tiles_exceed(encoded):
             return encoded.result(None, 1, started, seed)
-        space, code = encoded.space, OBJECTIVE_CODE[objective]
-        state, table = outermost_state(space), factor_table(space)
+        space, scorer = encoded.space, encoded.scorer(objective)
+        state = outermost_state(space)
 
         def judge(genomes: FloatArray, values: FloatArray) -> None:
-            fitness(encoded.kernel, space, state, encoded.nest, table, genomes, code, values)
+            fitness(scorer, state, genomes, values)
 
-        shape = GenomeShape(space.prime_dim, space.order.shape[0], space.order.shape[1], space.free.shape[0])
+        gene_dim = np.concatenate([space.prime_dim, space.factors.open[:, 1]])
+        shape = GenomeShape(gene_dim, space.order.shape[0], space.order.shape[1], space.free.shape[0])
         genome, value, evaluated = self._search(shape, judge, budget, started, seed)
         best = outermost_state(encoded.space)
         decode_genome(encoded.space, genome, best)
         return encoded.result(best if value < INVALID else None, evaluated, started, seed)
-
-    def _map_imperfect(
-        self, problem: MappingProblem, objective: Objective, budget: Budget, seed: int, reuse: Reuse
-    ) -> MapResult:
-        """The same search with a gene for the factor of every loop."""
-        from codesign.mappers.imperfect.imperfect_search import ImperfectSearch, decode_imperfect, fitness_imperfect
-        from codesign.mappers.imperfect.imperfect_space import outermost
-
-        started = clock.wall_seconds()
-        search = ImperfectSearch.of(problem, objective, reuse)
-        space, state, code = search.space, outermost(search.space), OBJECTIVE_CODE[objective]
-        if space.least_units <= 1 and not math.isfinite(search.value(state)):
-            return search.result(None, 1, started, seed)
-
-        def judge(genomes: FloatArray, values: FloatArray) -> None:
-            fitness_imperfect(search.kernel, space, state, search.table, search.nest, genomes, code, values)
-
-        shape = GenomeShape(
-            np.ascontiguousarray(space.open[:, 1]), space.order.shape[0], space.order.shape[1], space.free.shape[0]
-        )
-        genome, value, evaluated = self._search(shape, judge, budget, started, seed)
-        best = outermost(space)
-        decode_imperfect(space, genome, best)
-        return search.result(best if value < INVALID else None, evaluated, started, seed)
 
     def _search(
         self,

@@ -17,15 +17,13 @@ from codesign.core.goals import Budget, Objective
 from codesign.core.jit import njit
 from codesign.core.rng import RandomState, make_state
 from codesign.cost.arrays import Reuse
-from codesign.cost.kernel import score
-from codesign.cost.packed import VALID, Kernel
-from codesign.mappers.driver import OBJECTIVE_CODE, Encoded, value_of
+from codesign.mappers.driver import Encoded, Scorer, value_of_state
 from codesign.mappers.feasibility import smallest_tiles_exceed
 from codesign.mappers.protocol import MapResult
 from codesign.mappers.resident_orders import chain_order, make_chains
 from codesign.mapping.constraints import MappingProblem
-from codesign.mapping.nest import IntArray, Nest
-from codesign.mapping.space import MapSpace, MapState, build_nest, copy_state, draw_state, factor_table, outermost_state
+from codesign.mapping.nest import IntArray
+from codesign.mapping.space import MapState, copy_state, draw_state, outermost_state
 
 CHUNK = 64
 """Factorisations between two looks at the clock."""
@@ -64,54 +62,36 @@ def _first_orders(state: MapState, choice: IntArray, orders: IntArray) -> None:
 
 @njit
 def _explore(
-    kernel: Kernel,
-    space: MapSpace,
-    state: MapState,
-    best: MapState,
-    best_value: float,
-    failures: int,
-    nest: Nest,
-    table: IntArray,
-    orders: IntArray,
-    random: RandomState,
-    limits: tuple[int, int, int],
-    objective: int,
-) -> tuple[float, int, int]:
+    scorer: Scorer, state: MapState, best: MapState, best_value: float, failures: int, orders: IntArray,
+    random: RandomState, limits: tuple[int, int, int],
+) -> tuple[float, int, int]:  # fmt: skip
     """Draw factorisations and walk the pruned orders of each.
 
     Args:
-        kernel: The packed problem.
-        space: The map space.
+        scorer: The problem.
         state: Scratch.
         best: Best state so far, overwritten by better ones.
         best_value: Its value.
         failures: Valid mappings since it was found.
-        nest: Scratch.
-        table: Scratch of `factor_table`.
         orders: ``C x L x D`` orders that differ in what stays put.
         random: Random state.
         limits: Factorisations to draw, valid mappings to score, failures that end the search.
-        objective: See `value_of`.
 
     Returns:
         Best value, failures since, valid mappings scored.
     """
-    n_levels = space.order.shape[0]
+    n_levels = scorer.space.order.shape[0]
     choice = np.zeros(n_levels, np.int64)
     sizes = np.ones(n_levels, np.int64)
     valid = 0
     for _ in range(limits[0]):
-        draw_state(space, state, random)
+        draw_state(scorer.space, state, random)
         _first_orders(state, choice, orders)
-        count = build_nest(space, state, table, nest)
-        _count_orders(table, orders.shape[0], sizes)
-        more = True
+        value = value_of_state(scorer, state)
+        _count_orders(scorer.table, orders.shape[0], sizes)
+        more = value < np.inf  # whether tiles fit does not depend on the order
         while more:
-            status, energy, cycles = score(kernel, nest, count)
-            if status != VALID:
-                break  # whether tiles fit does not depend on the order
             valid += 1
-            value = value_of(objective, energy, cycles)
             if value < best_value:
                 best_value = value
                 failures = 0
@@ -121,7 +101,8 @@ def _explore(
             if failures >= limits[2] or valid >= limits[1]:
                 return best_value, failures, valid
             more = _next_orders(state, choice, sizes, orders)
-            count = build_nest(space, state, table, nest)
+            if more:
+                value = value_of_state(scorer, state)
     return best_value, failures, valid
 
 
@@ -180,15 +161,13 @@ class HybridMapper:
         self, encoded: Encoded, objective: Objective, seed: int, thread: int, share: int, deadline: float
     ) -> tuple[float, int, MapState]:
         """One search: best value, valid mappings scored, best state."""
-        space, random = encoded.space, make_state(seed, thread)
+        space, scorer, random = encoded.space, encoded.scorer(objective), make_state(seed, thread)
         state, best = outermost_state(space), outermost_state(space)
         orders = pruned_orders(encoded)
         value, failures, valid, draws = math.inf, 0, 0, 0
         while failures < self.victory and valid < share and draws < self.max_draws:
-            value, failures, more = _explore(
-                encoded.kernel, space, state, best, value, failures, encoded.nest, factor_table(space), orders, random,
-                (CHUNK, share - valid, self.victory), OBJECTIVE_CODE[objective],
-            )  # fmt: skip
+            limits = CHUNK, share - valid, self.victory
+            value, failures, more = _explore(scorer, state, best, value, failures, orders, random, limits)
             valid += more
             draws += CHUNK
             if clock.wall_seconds() >= deadline:

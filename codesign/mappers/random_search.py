@@ -10,38 +10,24 @@ from codesign.core.goals import Budget, Objective
 from codesign.core.jit import njit
 from codesign.core.rng import RandomState, make_state
 from codesign.cost.arrays import Reuse
-from codesign.cost.kernel import score
-from codesign.cost.packed import VALID, Kernel
-from codesign.mappers.driver import OBJECTIVE_CODE, Encoded, value_of
+from codesign.cost.packed import VALID
+from codesign.mappers.driver import Encoded, Scorer, score_state, value_of_state
 from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem
-from codesign.mapping.nest import FloatArray, IntArray, Nest
-from codesign.mapping.space import MapSpace, MapState, build_nest, copy_state, draw_state, factor_table, outermost_state
+from codesign.mapping.nest import FloatArray
+from codesign.mapping.space import MapState, copy_state, draw_state, outermost_state
 
 
 @njit
 def _search(
-    kernel: Kernel,
-    space: MapSpace,
-    state: MapState,
-    best: MapState,
-    best_value: float,
-    nest: Nest,
-    table: IntArray,
-    random: RandomState,
-    draws: int,
-    objective: int,
+    scorer: Scorer, state: MapState, best: MapState, best_value: float, random: RandomState, draws: int
 ) -> tuple[float, int]:
     """Draw `draws` states; returns the best value and how many were valid."""
     valid = 0
     for _ in range(draws):
-        draw_state(space, state, random)
-        count = build_nest(space, state, table, nest)
-        status, energy, cycles = score(kernel, nest, count)
-        if status != VALID:
-            continue
-        valid += 1
-        value = value_of(objective, energy, cycles)
+        draw_state(scorer.space, state, random)
+        value = value_of_state(scorer, state)
+        valid += value < np.inf
         if value < best_value:
             best_value = value
             copy_state(state, best)
@@ -49,23 +35,13 @@ def _search(
 
 
 @njit
-def _sample(
-    kernel: Kernel,
-    space: MapSpace,
-    state: MapState,
-    nest: Nest,
-    table: IntArray,
-    random: RandomState,
-    draws: int,
-    found: FloatArray,
-) -> tuple[int, int]:
+def _sample(scorer: Scorer, state: MapState, random: RandomState, draws: int, found: FloatArray) -> tuple[int, int]:
     """Draw at most `draws` states until `found` is full of costs of valid ones; returns (valid, drawn)."""
     valid = drawn = 0
     while valid < found.shape[0] and drawn < draws:
-        draw_state(space, state, random)
+        draw_state(scorer.space, state, random)
         drawn += 1
-        count = build_nest(space, state, table, nest)
-        status, energy, cycles = score(kernel, nest, count)
+        status, energy, cycles = score_state(scorer, state)
         if status == VALID:
             found[valid, 0], found[valid, 1] = energy, cycles
             valid += 1
@@ -78,16 +54,8 @@ def sample_costs(
     """Costs of random valid mappings, ``n x 2`` (energy_pj, latency_cycles) with n <= `count`, and the mappings drawn for them."""
     encoded = Encoded.of(problem, reuse)
     found = np.empty((count, 2))
-    valid, drawn = _sample(
-        encoded.kernel,
-        encoded.space,
-        outermost_state(encoded.space),
-        encoded.nest,
-        factor_table(encoded.space),
-        make_state(seed),
-        max_draws,
-        found,
-    )
+    state = outermost_state(encoded.space)
+    valid, drawn = _sample(encoded.scorer(Objective.ENERGY), state, make_state(seed), max_draws, found)
     return found[:valid], int(drawn)
 
 
@@ -112,37 +80,20 @@ class RandomMapper:
         reuse: Reuse = Reuse.TIMELOOP,
     ) -> MapResult:
         """See `codesign.mappers.protocol.Mapper`. Without a budget, 10,000 valid mappings are scored."""
-        if problem.imperfect:
-            from codesign.mappers.imperfect.imperfect_search import search_randomly
-
-            return search_randomly(problem, objective, budget, seed, reuse, self.max_draws)
         started = clock.wall_seconds()
         encoded = Encoded.of(problem, reuse)
-        random = make_state(seed)
+        random, scorer = make_state(seed), encoded.scorer(objective)
         state, best = outermost_state(encoded.space), outermost_state(encoded.space)
-        table = factor_table(encoded.space)
         wanted = budget.evaluations
         if wanted is None and budget.time_limit_s is None:
             wanted = 10_000
         best_value = np.inf
         valid = draws = 0
-        count = build_nest(encoded.space, state, table, encoded.nest)
-        if encoded.space.least_units <= 1 and score(encoded.kernel, encoded.nest, count)[0] != VALID:
+        if encoded.space.least_units <= 1 and encoded.score(state)[0] != VALID:
             return encoded.result(None, 0, started, seed)
         while (wanted is None or valid < wanted) and draws < self.max_draws:
             chunk = 2_000 if wanted is None else min(2_000, wanted - valid)
-            best_value, found = _search(
-                encoded.kernel,
-                encoded.space,
-                state,
-                best,
-                best_value,
-                encoded.nest,
-                table,
-                random,
-                chunk,
-                OBJECTIVE_CODE[objective],
-            )
+            best_value, found = _search(scorer, state, best, best_value, random, chunk)
             valid += found
             draws += chunk
             if budget.time_limit_s is not None and clock.wall_seconds() - started >= budget.time_limit_s:

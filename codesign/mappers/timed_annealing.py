@@ -23,9 +23,9 @@ from codesign.core.jit import njit
 from codesign.core.rng import RandomState, make_state, uniform
 from codesign.cost.kernel import score
 from codesign.cost.packed import VALID, Kernel
-from codesign.mappers.annealing import Walkers, change_state
+from codesign.mappers.annealing import Walkers
 from codesign.mappers.driver import Encoded, value_of
-from codesign.mappers.moves import Cooling, rate
+from codesign.mappers.moves import Cooling, change_state, rate
 from codesign.mapping.mapping import Mapping
 from codesign.mapping.nest import BYPASSED, TEMPORAL, IntArray, Nest, decode_nest, encode_nest
 from codesign.mapping.space import MapSpace, MapState, build_nest, copy_state, factor_table, outermost_state

@@ -3,6 +3,8 @@
 A mapping is (1) a slot for every prime factor of every bound, a slot being the temporal loops of a level
 or one axis of its fan-out, (2) an order of the dimensions at every level, (3) a yes or no for every
 (level, tensor) whose bypass is free. Every such state is a perfect factorisation by construction.
+
+With imperfect factors (1) is a factor for every loop (`codesign.mapping.imperfect_factors`).
 """
 
 from typing import NamedTuple
@@ -12,8 +14,10 @@ import numpy as np
 from codesign.core.errors import UserError
 from codesign.core.factors import prime_factors
 from codesign.core.jit import njit, njit_apart, njit_inline
-from codesign.core.rng import RandomState, below
-from codesign.mapping.constraints import Constraints, Keep, LevelConstraints, MappingProblem
+from codesign.core.rng import RandomState, below, uniform
+from codesign.mapping.axes import allowed_axes, fit_axes
+from codesign.mapping.constraints import Keep, LevelConstraints, MappingProblem
+from codesign.mapping.imperfect_factors import FactorSpace, cut_factors, draw_factor, make_factors, no_factors
 from codesign.mapping.nest import BYPASSED, DIM, FACTOR, KIND, LEVEL, SPATIAL_X, TEMPORAL, FloatArray, IntArray, Nest
 
 IMPOSSIBLE = 1 << 40
@@ -34,6 +38,8 @@ class MapSpace(NamedTuple):
         keep: ``L x T`` 1 where a tensor is (or, if free, may be) kept.
         free: ``F x 2`` pairs (level, tensor) whose bypass is free.
         least_units: MAC units that must have work.
+        imperfect: 1 where factors may multiply to more than a bound: there are no primes then.
+        factors: What these may be.
     """
 
     prime: IntArray
@@ -46,10 +52,12 @@ class MapSpace(NamedTuple):
     keep: IntArray
     free: IntArray
     least_units: int
+    imperfect: int
+    factors: FactorSpace
 
 
 class MapState(NamedTuple):
-    """One point of a `MapSpace`: ``slot`` per prime, ``order`` per level, ``keep`` per (level, tensor)."""
+    """One point of a `MapSpace`: ``slot`` per prime, or the factor per open loop, ``order`` per level, ``keep`` per (level, tensor)."""
 
     slot: IntArray
     order: IntArray
@@ -66,7 +74,7 @@ def make_space(problem: MappingProblem) -> MapSpace:
     computation = problem.computation
     keep, free = kept_and_free(problem)
     primes, prime_dims, choices = [], [], []
-    for d, dim in enumerate(computation.dims):
+    for d, dim in enumerate(computation.dims if not problem.imperfect else ()):
         for prime, slots in _place_dimension(problem, dim, keep):
             primes.append(prime)
             prime_dims.append(d)
@@ -85,6 +93,8 @@ def make_space(problem: MappingProblem) -> MapSpace:
         keep=keep,
         free=free,
         least_units=problem.least_units,
+        imperfect=int(problem.imperfect),
+        factors=make_factors(problem, keep) if problem.imperfect else no_factors(),
     )
 
 
@@ -156,40 +166,6 @@ def _place_dimension(problem: MappingProblem, dim: str, keep: IntArray) -> list[
     return placed
 
 
-def allowed_axes(constraints: Constraints, level: str, dim: str, x: int, y: int) -> list[int]:
-    """Axes of a fan-out of x by y that a dimension may lie along."""
-    item = constraints.by_level.get(level)
-    axes = [a for a, n in ((0, x), (1, y)) if n > 1]
-    if item is not None and item.along_x is not None:
-        wanted = 0 if dim in item.along_x else 1
-        axes = [a for a in axes if a == wanted]
-    return axes
-
-
-def fit_axes(limits: tuple[int, int], factors: list[tuple[int, list[int]]]) -> list[int] | None:
-    """An axis for each (factor, axes it may take) so that no axis takes more than its limit; the first such choice, x first.
-
-    >>> fit_axes((4, 4), [(4, [0, 1]), (4, [0, 1])])
-    [0, 1]
-    """
-    dead: set[tuple[int, int, int]] = set()  # a place in the list and what the axes had: nothing fits from there
-
-    def place(i: int, used: tuple[int, int]) -> list[int] | None:
-        if i == len(factors):
-            return []
-        if (i, *used) in dead:
-            return None
-        factor, axes = factors[i]
-        for axis in axes:
-            now = (used[0] * factor, used[1]) if axis == 0 else (used[0], used[1] * factor)
-            if now[axis] <= limits[axis] and (after := place(i + 1, now)) is not None:
-                return [axis, *after]
-        dead.add((i, *used))
-        return None
-
-    return place(0, (1, 1))
-
-
 def _lead_with_fitting_axes(problem: MappingProblem, placed: list[list[int]], primes: list[int]) -> list[list[int]]:
     """The slots of every prime, the first of each fixed spatial factor such that all of a level fit its fan-out together."""
     levels = problem.architecture.levels
@@ -212,12 +188,14 @@ def outermost_state(space: MapSpace) -> MapState:
     """
     keep = space.keep.copy()
     keep[space.free[:, 0], space.free[:, 1]] = 0
-    return MapState(space.choices[:, 0].copy(), space.order.copy(), keep)
+    slot = space.factors.least if space.imperfect else space.choices[:, 0]
+    return MapState(slot.copy(), space.order.copy(), keep)
 
 
 def empty_nest(space: MapSpace) -> Nest:
     """Room for any nest of the space."""
-    loops = np.zeros((max(1, space.prime.shape[0]), 4), np.int64)
+    most = 3 * space.order.size if space.imperfect else space.prime.shape[0]
+    loops = np.zeros((max(1, most), 4), np.int64)
     return Nest(loops, np.full(space.keep.shape, BYPASSED, np.int64))
 
 
@@ -277,13 +255,21 @@ def write_nest(order: IntArray, keep: IntArray, table: IntArray, nest: Nest) -> 
 
 @njit_apart
 def build_nest(space: MapSpace, state: MapState, table: IntArray, nest: Nest) -> int:
-    """Write the nest of a state; returns its number of loops. `table` is scratch space of `factor_table`."""
-    n_levels = space.order.shape[0]
-    table[:] = 1
-    for p in range(space.prime.shape[0]):
-        table[state.slot[p], space.prime_dim[p]] *= space.prime[p]
-    if space.least_units > 1 and units_of(table, n_levels) < space.least_units:
+    """Write the nest of a state, whose imperfect factors are cut; returns its number of loops.
+
+    `table` is scratch space of `factor_table`.
+    """
+    n_levels, fits = space.order.shape[0], True
+    if space.imperfect == 1:
+        fits = cut_factors(space.factors, state.slot, n_levels, table)
+    else:
+        table[:] = 1
+        for p in range(space.prime.shape[0]):
+            table[state.slot[p], space.prime_dim[p]] *= space.prime[p]
+    if not fits or (space.least_units > 1 and units_of(table, n_levels) < space.least_units):
         return refused_nest(nest)
+    for i in range(space.factors.open.shape[0]):
+        state.slot[i] = table[space.factors.open[i, 0], space.factors.open[i, 1]]
     return write_nest(state.order, state.keep, table, nest)
 
 
@@ -327,9 +313,11 @@ def shuffle(values: IntArray, count: int, random: RandomState) -> None:
 
 @njit
 def draw_state(space: MapSpace, state: MapState, random: RandomState) -> None:
-    """Overwrite `state` with a random point: every choice uniform, validity not considered."""
+    """Overwrite `state` with a random point: every choice of a prime uniform; validity is not considered."""
     for p in range(space.prime.shape[0]):
         state.slot[p] = space.choices[p, below(random, space.n_choices[p])]
+    for i in range(space.factors.open.shape[0]):
+        state.slot[i] = 1 if uniform(random) < 0.4 else draw_factor(space.factors, i, random)
     for v in range(space.order.shape[0]):
         shuffle(state.order[v], space.n_free[v], random)
     for i in range(space.free.shape[0]):

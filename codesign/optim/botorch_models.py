@@ -1,6 +1,6 @@
 """The same models in GPyTorch, and BoTorch's noisy hypervolume acquisition on them.
 
-`as_gpytorch` rebuilds a fitted `gp.GaussianProcess` with GPyTorch's kernels and the hyperparameters found, so that BoTorch's
+`FixedGP` rebuilds a fitted `gp.GaussianProcess` with GPyTorch's kernels and the hyperparameters found, so that BoTorch's
 Monte Carlo acquisition functions (pending designs, noise, more than four objectives) work on the very model the exact ones
 use. It is also the check of the compiled model: a test pins their posteriors equal.
 """
@@ -141,12 +141,6 @@ class FixedGP(gpytorch.models.ExactGP, GPyTorchModel):  # type: ignore[misc]
     def forward(self, x: Any) -> Any:
         """The prior at some designs."""
         return gpytorch.distributions.MultivariateNormal(torch.zeros(x.shape[:-1], dtype=x.dtype), self.covariance(x))
-
-
-def as_gpytorch(model: gp.GaussianProcess) -> FixedGP:
-    """The model in GPyTorch, from features and transferred predictions side by side to standardised targets."""
-    features, transfers = model.features.shape[1], model.transfer.shape[1]
-    return FixedGP(model, features + transfers, slice(features, features + transfers))
 
 
 class _InView(MCMultiOutputObjective):  # type: ignore[misc]

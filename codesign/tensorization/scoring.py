@@ -211,7 +211,7 @@ def _with_macs(kernel: Kernel, macs: int) -> Kernel:
         kernel.bounds, kernel.terms, kernel.first_term, kernel.motion, kernel.coef, kernel.tensor, kernel.element_bits,
         kernel.pair, kernel.level_int, kernel.level, macs, kernel.mac_energy, kernel.reuse, kernel.inner,
         kernel.outside, kernel.use, kernel.extent, kernel.counts, kernel.spent, kernel.shift, kernel.offsets,
-        kernel.meshes, kernel.mesh,
+        kernel.meshes, kernel.mesh, kernel.imperfect, kernel.busy, kernel.along,
     )  # fmt: skip
 
 

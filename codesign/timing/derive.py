@@ -114,7 +114,7 @@ class _Steps(NamedTuple):
 
 
 @njit
-def _steps(kernel: Kernel, nest: Nest, count: int, machine: Machine) -> _Steps:
+def _steps(nest: Nest, count: int, machine: Machine) -> _Steps:
     place = 0
     for v in range(nest.position.shape[0]):
         for t in range(nest.position.shape[1]):
@@ -458,7 +458,7 @@ def derive(kernel: Kernel, nest: Nest, count: int, machine: Machine) -> tuple[Pl
         of level v (equal where shared), ``2 L`` the array, ``2 L + 1`` the host.
     """
     n_levels, n_tensors = nest.position.shape
-    steps = _steps(kernel, nest, count, machine)
+    steps = _steps(nest, count, machine)
     words = _words(kernel, nest, count, machine)
     p = _no_processes(n_levels, n_tensors, steps.ways)
     n = 0

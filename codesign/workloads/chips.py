@@ -1,12 +1,12 @@
 """Chips that share a language model: tensor parallel within a stage of layers, pipeline parallel between stages. Rules V6, V9, V10."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, final
+from typing import final
 
 from codesign.core.errors import UserError, unknown_name
+from codesign.core.fields import Fields
 
 
 class Collective(Enum):
@@ -126,40 +126,35 @@ class Chips:
         return size_bytes * self.onward.link_pj_per_byte + shared
 
 
-_LINK_KEYS = ("link_bytes_per_s", "link_latency_s", "link_pj_per_byte")
-_KEYS = {"count", *_LINK_KEYS, "collective", "stages", "micro_batches", "memory_bytes", "between"}
-
-
-def chips_from_json(raw: Any) -> Chips:
+def chips_from_json(raw: object) -> Chips:
     """The value of ``chips`` in a file.
 
     Raises:
         UserError: A key is unknown, or a value is wrong.
     """
-    values = _known(raw, "chips", _KEYS)
-    kind = str(values.pop("collective", "ring"))
+    found = Fields(raw, "chips")
+    kind = found.text("collective", "ring")
     if kind not in {c.value for c in Collective}:
         raise unknown_name("collective", kind, [c.value for c in Collective], where="chips")
-    between = values.pop("between", None)
-    if between is not None:
-        between = StageLink(**_numbers(_known(between, "chips.between", _LINK_KEYS), "chips.between"))
-    return Chips(collective=Collective(kind), between=between, **_numbers(values, "chips"))
+    between = None
+    if found.has("between"):
+        link = found.child("between")
+        between = StageLink(**_links(link))
+        link.finish()
+    chips = Chips(
+        count=found.raw("count", 1),
+        **_links(found),
+        collective=Collective(kind),
+        stages=found.raw("stages", 1),
+        micro_batches=found.raw("micro_batches", None),
+        memory_bytes=found.number("memory_bytes", None),
+        between=between,
+    )
+    found.finish()
+    return chips
 
 
-def _known(raw: Any, where: str, keys: Any) -> dict[str, Any]:
-    if not isinstance(raw, Mapping):
-        raise UserError(f"`{where}` must be an object, got {type(raw).__name__}")
-    for key in raw:
-        if key not in keys:
-            raise unknown_name("key", str(key), keys, where=where)
-    return dict(raw)
-
-
-def _numbers(values: dict[str, Any], where: str) -> dict[str, Any]:
-    for key in (*_LINK_KEYS, "memory_bytes"):
-        if values.get(key) is not None:
-            try:
-                values[key] = float(values[key])
-            except (TypeError, ValueError):
-                raise UserError(f"`{key}` must be a number, got {values[key]!r}", where=where) from None
-    return values
+def _links(found: Fields) -> dict[str, float]:
+    """The figures of a link that are given."""
+    names = ("link_bytes_per_s", "link_latency_s", "link_pj_per_byte")
+    return {name: found.number(name) for name in names if found.has(name)}

@@ -274,11 +274,6 @@ class Network:
         return sum(o.macs for o in self.operators)
 
     @property
-    def vector_operations(self) -> int:
-        """Operations of the vector unit in one run of the whole batch."""
-        return sum(o.operations for o in self.operators)
-
-    @property
     def weight_bytes(self) -> int:
         """Bytes of the parameters that matrix operators multiply with, each once; biases and normalisation constants are none."""
         operands = {n for o in self.operators for n in o.operands[:-1]}

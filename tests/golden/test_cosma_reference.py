@@ -9,7 +9,6 @@ import pytest
 
 from codesign.core.goals import Proof
 from codesign.scheduling.cosma.baselines import Replacement, schedule_baseline
-from codesign.scheduling.cosma.executor import execute
 from codesign.scheduling.cosma.fusion import fuse_operators
 from codesign.scheduling.cosma.graph import OperatorGraph, common_divisor, read_graph
 from codesign.scheduling.cosma.peak import lowest_peak_order
@@ -17,6 +16,7 @@ from codesign.scheduling.cosma.replacement import best_replacement
 from codesign.scheduling.cosma.result import Schedule
 from codesign.scheduling.cosma.solve import Route, schedule_cosma
 from codesign.scheduling.cosma.time_indexed import order_jointly
+from tests.cosma_executor import execute
 from tests.reference_data import REFERENCE, lacks, needs_data, supporting_files
 
 DATA = REFERENCE / "cosma"

@@ -7,7 +7,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from codesign.core.goals import Proof
-from codesign.scheduling.cosma.executor import execute
 from codesign.scheduling.cosma.graph import GraphTensor, Operator, OperatorGraph, unread_tensors
 from codesign.scheduling.cosma.integer_program import Solver, solve_program
 from codesign.scheduling.cosma.objective import TrafficWeights
@@ -15,6 +14,7 @@ from codesign.scheduling.cosma.peak import lowest_peak_order
 from codesign.scheduling.cosma.replacement import best_replacement
 from codesign.scheduling.cosma.result import Schedule, Unplaced
 from codesign.scheduling.cosma.solve import Route, schedule_cosma
+from tests.cosma_executor import execute
 
 SETTINGS = settings(derandomize=True, deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 

@@ -9,7 +9,7 @@ import pytest
 from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, Fanout, Links, Ports, StorageLevel
 from codesign.cost.arrays import Reuse, encode_problem
 from codesign.cost.cost import Cost, evaluate
-from codesign.cost.imperfect import make_imperfect, score_imperfect
+from codesign.cost.imperfect import score_imperfect
 from codesign.cost.kernel import score
 from codesign.cost.packed import make_kernel
 from codesign.mapping.mapping import Axis, LevelMapping, Mapping
@@ -100,14 +100,14 @@ def check(seed: int) -> None:
     problem = encode_problem(computation, architecture, reuse)
     nest = encode_nest(computation, architecture, mapping)
     count = len(nest.loops)
-    kernel = make_imperfect(make_kernel(problem, count))
+    kernel = make_kernel(problem, count, imperfect=True)
     status, energy, cycles = score_imperfect(kernel, nest, count)
     assert status == 0
     expected = computation.macs * problem.mac_energy
     names = [t.name for t in computation.tensors]
     for v, name in walked.traffic:
         t = names.index(name)
-        assert tuple(int(c) for c in kernel.base.counts[v, t, 1:4]) == walked.totals(v, name), (seed, v, name)
+        assert tuple(int(c) for c in kernel.counts[v, t, 1:4]) == walked.totals(v, name), (seed, v, name)
         expected += sum(n * e for n, e in zip(walked.totals(v, name), problem.energy[v, t], strict=True))
     for (v, name), (sent, received) in walked.links.items():
         fixed, copied = problem.hops[v]

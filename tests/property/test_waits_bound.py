@@ -15,8 +15,8 @@ from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, evaluate
 from codesign.cost.kernel import score
 from codesign.cost.packed import VALID
-from codesign.mappers.annealing import change_state
 from codesign.mappers.driver import Encoded
+from codesign.mappers.moves import change_state
 from codesign.mappers.random_search import RandomMapper
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.space import build_nest, copy_state, factor_table, outermost_state

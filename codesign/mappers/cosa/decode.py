@@ -5,13 +5,12 @@ import itertools
 import numpy as np
 
 from codesign.core.jit import njit
-from codesign.cost.kernel import score
-from codesign.cost.packed import VALID, Kernel
 from codesign.mappers.cosa.integer_program import Program
-from codesign.mappers.driver import value_of
+from codesign.mappers.driver import Scorer, value_of_state
+from codesign.mappers.moves import shift
 from codesign.mappers.resident_orders import Chain, chain_order, chain_phase
-from codesign.mapping.nest import IntArray, Nest
-from codesign.mapping.space import MapSpace, MapState, build_nest, copy_state, outermost_state
+from codesign.mapping.nest import IntArray
+from codesign.mapping.space import MapSpace, MapState, copy_state, outermost_state
 
 
 def decode(program: Program, values: tuple[float, ...], space: MapSpace) -> MapState | None:
@@ -105,20 +104,9 @@ def _active_loops(table: IntArray, v: int) -> int:
 
 
 @njit
-def _try_shifts(
-    kernel: Kernel,
-    space: MapSpace,
-    state: MapState,
-    trial: MapState,
-    nest: Nest,
-    table: IntArray,
-    v: int,
-    objective: int,
-    best: float,
-    limit: int,
-) -> tuple[float, int]:
+def _try_shifts(scorer: Scorer, state: MapState, trial: MapState, v: int, best: float, limit: int) -> tuple[float, int]:
     """Move single loops of level v to other places; the state becomes the best seen. Returns its value and how many were scored."""
-    scored = 0
+    scored, space, table = 0, scorer.space, scorer.table
     for source in range(space.n_free[v]):
         if table[v, state.order[v, source]] == 1:
             continue
@@ -128,8 +116,8 @@ def _try_shifts(
             if scored >= limit:
                 return best, scored
             trial.order[v] = state.order[v]
-            _shift(trial.order[v], source, target)
-            value = state_value(kernel, space, trial, nest, table, objective)
+            shift(trial.order[v], source, target)
+            value = value_of_state(scorer, trial)
             scored += 1
             if value < best:
                 best = value
@@ -138,25 +126,15 @@ def _try_shifts(
 
 
 @njit
-def _try_bypasses(
-    kernel: Kernel,
-    space: MapSpace,
-    state: MapState,
-    trial: MapState,
-    nest: Nest,
-    table: IntArray,
-    objective: int,
-    best: float,
-    limit: int,
-) -> tuple[float, int]:
+def _try_bypasses(scorer: Scorer, state: MapState, trial: MapState, best: float, limit: int) -> tuple[float, int]:
     """Keep or bypass each tensor that is free to be; the state becomes the best seen. Returns its value and how many were scored."""
-    scored = 0
+    scored, space = 0, scorer.space
     for i in range(space.free.shape[0]):
         if scored >= limit:
             return best, scored
         v, t = space.free[i, 0], space.free[i, 1]
         trial.keep[v, t] = 1 - state.keep[v, t]
-        value = state_value(kernel, space, trial, nest, table, objective)
+        value = value_of_state(scorer, trial)
         scored += 1
         if value < best:
             best = value
@@ -166,83 +144,49 @@ def _try_bypasses(
 
 
 @njit
-def choose_orders(
-    kernel: Kernel,
-    space: MapSpace,
-    state: MapState,
-    trial: MapState,
-    nest: Nest,
-    table: IntArray,
-    orders: IntArray,
-    objective: int,
-    limit: int,
-) -> tuple[float, int]:
+def choose_orders(scorer: Scorer, state: MapState, trial: MapState, orders: IntArray, limit: int) -> tuple[float, int]:
     """Improve the loop orders and free bypasses of a state under the cost kernel, its tiling untouched.
 
     Descent: per level the orders of all chains, then single loops moved to other places, until nothing improves.
 
     Args:
-        kernel: The packed problem.
-        space: The map space.
+        scorer: The problem.
         state: Overwritten by the best state found.
         trial: Scratch.
-        nest: Scratch.
-        table: Scratch of `factor_table`.
         orders: ``C x L x D`` from `chain_orders`.
-        objective: See `value_of`.
         limit: Mappings to score at most.
 
     Returns:
         The best value (infinite if no valid mapping) and the number of mappings scored.
     """
     copy_state(state, trial)
-    best = state_value(kernel, space, trial, nest, table, objective)
+    best = value_of_state(scorer, trial)
     scored = 1
     improved = True
-    n_levels = space.order.shape[0]
+    n_levels = scorer.space.order.shape[0]
     while improved:
         improved = False
         for v in range(n_levels):
-            if _active_loops(table, v) < 2:
+            if _active_loops(scorer.table, v) < 2:
                 continue
             for c in range(orders.shape[0]):
                 if scored >= limit:
                     return best, scored
                 trial.order[v] = orders[c, v]
-                value = state_value(kernel, space, trial, nest, table, objective)
+                value = value_of_state(scorer, trial)
                 scored += 1
                 if value < best:
                     best, improved = value, True
                     copy_state(trial, state)
             trial.order[v] = state.order[v]
-            value, more = _try_shifts(kernel, space, state, trial, nest, table, v, objective, best, limit - scored)
+            value, more = _try_shifts(scorer, state, trial, v, best, limit - scored)
             scored += more
             if value < best:
                 best, improved = value, True
             trial.order[v] = state.order[v]
-        value, more = _try_bypasses(kernel, space, state, trial, nest, table, objective, best, limit - scored)
+        value, more = _try_bypasses(scorer, state, trial, best, limit - scored)
         scored += more
         if value < best:
             best, improved = value, True
         improved = improved and scored < limit
     return best, scored
-
-
-@njit
-def state_value(kernel: Kernel, space: MapSpace, state: MapState, nest: Nest, table: IntArray, objective: int) -> float:
-    """The objective of a state; infinite if it is not valid."""
-    count = build_nest(space, state, table, nest)
-    status, energy, cycles = score(kernel, nest, count)
-    return value_of(objective, energy, cycles) if status == VALID else np.inf
-
-
-@njit
-def _shift(row: IntArray, source: int, target: int) -> None:
-    """Move one entry of a row, the ones between making room."""
-    entry = row[source]
-    step = 1 if target > source else -1
-    i = source
-    while i != target:
-        row[i] = row[i + step]
-        i += step
-    row[target] = entry

@@ -16,12 +16,12 @@ from codesign.mappers.cosa.padding import padded
 from codesign.mappers.cosa.polish import polish
 from codesign.mappers.cosa.schedules import Schedule, further_schedules, repaired, solve_program
 from codesign.mappers.cosa.solvers import Solution, Solver
-from codesign.mappers.driver import OBJECTIVE_CODE, Encoded, value_of
+from codesign.mappers.driver import Encoded, value_of
 from codesign.mappers.feasibility import smallest_tiles_exceed
 from codesign.mappers.protocol import MapResult, MipReport
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.nest import IntArray
-from codesign.mapping.space import MapState, copy_state, factor_table, outermost_state
+from codesign.mapping.space import MapState, copy_state, outermost_state
 
 
 @dataclass(frozen=True)
@@ -156,8 +156,7 @@ class _Chooser:
 
     def __init__(self, encoded: Encoded, objective: Objective, budget: Budget, started: float) -> None:
         self.encoded, self.budget, self.started = encoded, budget, started
-        self.objective = OBJECTIVE_CODE[objective]
-        self.table = factor_table(encoded.space)
+        self.scorer = encoded.scorer(objective)
         self.best: MapState | None = None
         self.best_value = math.inf
         self.kept: list[tuple[float, MapState]] = []
@@ -180,10 +179,10 @@ class _Chooser:
         if self.budget.evaluations is not None and self.evaluated >= self.budget.evaluations:
             return None
         self.evaluated += 1
-        cost, _, _ = self.encoded.cost_of(state)
+        cost = self.encoded.cost_of(state)
         if isinstance(cost, Infeasible):
             return None
-        self._keep(state, value_of(self.objective, cost.energy_pj, float(cost.latency_cycles)))
+        self._keep(state, value_of(self.scorer.objective, cost.energy_pj, float(cost.latency_cycles)))
         return cost
 
     def refine(self, schedule: Schedule) -> None:
@@ -193,17 +192,8 @@ class _Chooser:
             return
         state = outermost_state(self.encoded.space)
         copy_state(schedule.state, state)
-        value, scored = choose_orders(
-            self.encoded.kernel,
-            self.encoded.space,
-            state,
-            outermost_state(self.encoded.space),
-            self.encoded.nest,
-            self.table,
-            chain_orders(schedule.program, self.encoded.space),
-            self.objective,
-            left,
-        )
+        scratch, orders = outermost_state(self.encoded.space), chain_orders(schedule.program, self.encoded.space)
+        value, scored = choose_orders(self.scorer, state, scratch, orders, left)
         self.evaluated += int(scored)
         self._keep(state, value)
 
@@ -214,24 +204,11 @@ class _Chooser:
             left = 1 << 62 if self.budget.evaluations is None else self.budget.evaluations - self.evaluated
             if self.spent():
                 return
-            state, scratch = outermost_state(self.encoded.space), self._scratch()
+            state, trial, other = (outermost_state(self.encoded.space) for _ in range(3))
             copy_state(start, state)
-            value, scored = polish(
-                self.encoded.kernel,
-                self.encoded.space,
-                state,
-                scratch,
-                self.encoded.nest,
-                self.table,
-                orders,
-                self.objective,
-                left,
-            )
+            value, scored = polish(self.scorer, state, (trial, other), orders, left)
             self.evaluated += int(scored)
             self._keep(state, value)
-
-    def _scratch(self) -> tuple[MapState, MapState]:
-        return outermost_state(self.encoded.space), outermost_state(self.encoded.space)
 
     def _keep(self, state: MapState, value: float) -> None:
         if value < math.inf:

@@ -7,44 +7,32 @@ kernel need not stay where the program left it (docs/explanation/cosa.md).
 import numpy as np
 
 from codesign.core.jit import njit
-from codesign.cost.packed import Kernel
-from codesign.mappers.cosa.decode import choose_orders, state_value
-from codesign.mapping.nest import IntArray, Nest
+from codesign.mappers.cosa.decode import choose_orders
+from codesign.mappers.driver import Scorer, value_of_state
+from codesign.mapping.nest import IntArray
 from codesign.mapping.space import MapSpace, MapState, copy_state
 
 
 @njit
 def polish(
-    kernel: Kernel,
-    space: MapSpace,
-    state: MapState,
-    scratch: tuple[MapState, MapState],
-    nest: Nest,
-    table: IntArray,
-    orders: IntArray,
-    objective: int,
-    limit: int,
+    scorer: Scorer, state: MapState, scratch: tuple[MapState, MapState], orders: IntArray, limit: int
 ) -> tuple[float, int]:
     """Improve a state until no move of one prime factor, nor of two at once, to other slots is better.
 
     After every improvement the loop orders and free bypasses are chosen anew by `choose_orders`.
 
     Args:
-        kernel: The packed problem.
-        space: The map space.
+        scorer: The problem.
         state: Overwritten by the best state found.
         scratch: Two states to work in.
-        nest: Scratch.
-        table: Scratch of `factor_table`.
         orders: ``C x L x D`` orders that `choose_orders` tries.
-        objective: See `value_of`.
         limit: Mappings to score at most.
 
     Returns:
         The best value (infinite if no valid mapping was found) and the number of mappings scored.
     """
-    trial, other = scratch
-    best, scored = choose_orders(kernel, space, state, other, nest, table, orders, objective, limit)
+    space, (trial, other) = scorer.space, scratch
+    best, scored = choose_orders(scorer, state, other, orders, limit)
     improved = True
     while improved:
         improved = False
@@ -60,15 +48,13 @@ def polish(
                     if trial.slot[p] == state.slot[p]:
                         continue
                     left = limit - scored
-                    value, more = _moved(kernel, space, state, trial, p, pairs, nest, table, objective, best, left)
+                    value, more = _moved(scorer, state, trial, p, pairs, best, left)
                     scored += more
                     if value < best:
                         copy_state(trial, state)
                         best, improved, left = value, True, left - more
                         if left > 0:
-                            best, more = choose_orders(
-                                kernel, space, state, other, nest, table, orders, objective, left
-                            )
+                            best, more = choose_orders(scorer, state, other, orders, left)
                             scored += more
                     if scored >= limit:
                         return best, scored
@@ -77,30 +63,20 @@ def polish(
 
 @njit
 def _moved(
-    kernel: Kernel, space: MapSpace, state: MapState, trial: MapState, first: int, pairs: bool, nest: Nest, table: IntArray,
-    objective: int, bound: float, limit: int,
-) -> tuple[float, int]:  # fmt: skip
+    scorer: Scorer, state: MapState, trial: MapState, first: int, pairs: bool, bound: float, limit: int
+) -> tuple[float, int]:
     """The value of `trial`, or with `pairs` the first one below `bound` after moving a second prime; the mappings scored."""
     if pairs:
-        return _second_move(kernel, space, state, trial, first, nest, table, objective, bound, limit)
-    return state_value(kernel, space, trial, nest, table, objective), 1
+        return _second_move(scorer, state, trial, first, bound, limit)
+    return value_of_state(scorer, trial), 1
 
 
 @njit
 def _second_move(
-    kernel: Kernel,
-    space: MapSpace,
-    state: MapState,
-    trial: MapState,
-    first: int,
-    nest: Nest,
-    table: IntArray,
-    objective: int,
-    bound: float,
-    limit: int,
+    scorer: Scorer, state: MapState, trial: MapState, first: int, bound: float, limit: int
 ) -> tuple[float, int]:
     """Move a second prime of `trial` until the value is below `bound`; the last value and the mappings scored."""
-    scored = 0
+    scored, space = 0, scorer.space
     for q in range(first + 1, space.prime.shape[0]):
         if _repeats(space, state, q, first):
             continue
@@ -110,7 +86,7 @@ def _second_move(
                 continue
             if scored >= limit:
                 return np.inf, scored
-            value = state_value(kernel, space, trial, nest, table, objective)
+            value = value_of_state(scorer, trial)
             scored += 1
             if value < bound:
                 return value, scored

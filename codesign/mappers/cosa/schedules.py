@@ -5,13 +5,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from codesign.cost.columns import TILE
-from codesign.cost.kernel import score
 from codesign.cost.packed import VALID
 from codesign.mappers.cosa.decode import decode
 from codesign.mappers.cosa.integer_program import Form, Program, Settings, make_program
 from codesign.mappers.cosa.solvers import EFFORT, Solution, Solver, solve, with_cuts
 from codesign.mappers.driver import Encoded
-from codesign.mapping.space import MapState, build_nest, factor_table
+from codesign.mapping.space import MapState
 
 ROUNDS = 8
 """Times a program is tightened and solved again before its schedule is given up."""
@@ -113,8 +112,7 @@ def _excess(
     Returns:
         None if the state is valid; empty if no program can mend it (the outermost level is too small).
     """
-    count = build_nest(encoded.space, state, factor_table(encoded.space), encoded.nest)
-    status, _, _ = score(encoded.kernel, encoded.nest, count)
+    status, _, _ = encoded.score(state)
     if status == VALID:
         return None
     v = status // 4

@@ -101,7 +101,7 @@ def _measure(
         schedule = repaired(encoded, program, solve_program(program, solver, None), solver, lambda: None)
         if schedule is None or schedule.key in seen:
             continue
-        cost, _, _ = encoded.cost_of(schedule.state)
+        cost = encoded.cost_of(schedule.state)
         if isinstance(cost, Cost):
             seen.add(schedule.key)
             terms.append(_terms(encoded.source, schedule))

@@ -3,12 +3,15 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from codesign.core import clock
 from codesign.core.goals import Objective
 from codesign.cost.kernel import score
 from codesign.cost.packed import VALID, Kernel
 from codesign.mapping.nest import FloatArray, Nest
+
+Figure = TypeVar("Figure", float, FloatArray)
 
 TOLERANCE = 1e-11
 """Relative; two sums of the same figures in another order differ by less, two mappings that matter by more."""
@@ -63,7 +66,7 @@ class Goal:
         limit = incumbent - 1.0 if self.objective == Objective.LATENCY else incumbent / energy
         return min(self.latency_limit, limit)
 
-    def dearest_useful(self, cycles: FloatArray, incumbent: float) -> FloatArray:
+    def dearest_useful(self, cycles: Figure, incumbent: float) -> Figure:
         """Energies at which mappings of at least these cycles no longer beat the incumbent; not for latency."""
         if self.objective == Objective.ENERGY:
             return incumbent - self.cycle_pj * cycles

@@ -16,12 +16,13 @@ least one is best. So at most 2 sqrt(N) tiles matter, whatever the loops around 
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
+from codesign.core.factors import tile_counts
 from codesign.core.goals import Objective
 from codesign.cost.arrays import Problem, encode_problem
 from codesign.mapping.constraints import MappingProblem
@@ -35,17 +36,13 @@ _MOST_CHILDREN = 4096
 """Fan-outs above this are taken as one factor for every class."""
 
 
-@lru_cache(maxsize=1024)
 def least_tiles(bound: int) -> tuple[tuple[int, int], ...]:
     """(steps, least tile with so many steps) of one dimension, fewest steps first.
 
     >>> least_tiles(7)
     ((1, 7), (2, 4), (3, 3), (4, 2), (7, 1))
     """
-    found: dict[int, int] = {}
-    for tile in range(bound, 0, -1):
-        found[-(-bound // tile)] = tile
-    return tuple(sorted(found.items()))
+    return tuple((steps, -(-bound // steps)) for steps in reversed(tile_counts(bound)))
 
 
 def fewest_steps(computation: Computation, units: int) -> int:

@@ -9,14 +9,15 @@ from codesign.core import clock
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.arrays import Reuse
+from codesign.mappers.annealing import AnnealingMapper, empty_archive
+from codesign.mappers.driver import Encoded
 from codesign.mappers.imperfect.bound import least_value
-from codesign.mappers.imperfect.imperfect_search import ImperfectSearch, deadline_of, search_by_annealing
 from codesign.mappers.imperfect.joint.joint_search import search_jointly
 from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem
 
-MOVES, FIRST_RUNS = 6_000, 3
-TEMPERATURES, COLD = (0.5, 0.003), (0.02, 0.001)
+FIRST, LAST = AnnealingMapper(runs=3), AnnealingMapper(runs=1, hot=0.02, cold=0.001)
+"""Annealing before the search over what fan-outs do, and of what that finds."""
 EFFORT = 8.6e7
 """Steps of the search over what fan-outs do; about a second."""
 _WORK_OF_A_MAPPING = 3_000.0
@@ -58,9 +59,7 @@ def map_imperfect_exactly(
         None if budget.evaluations is None else max(1, budget.evaluations - used),
     )
     start = None if before is None else before.mapping
-    best = search_by_annealing(
-        problem, objective, left, seed, reuse, moves=MOVES, runs=FIRST_RUNS, temperatures=TEMPERATURES, start=start
-    )
+    best = FIRST.search_from(start, problem, objective, left, seed, reuse)
     evaluated = used + best.evaluated
     if before is not None and before.cost is not None:
         best = before if best.cost is None or objective.of(before.cost) <= objective.of(best.cost) else best
@@ -83,16 +82,16 @@ def _prove(
     """The best mapping after the search over what fan-outs do, and the bound of that search (rules IB7 to IB13)."""
     if best.cost is None:
         return best
-    search = ImperfectSearch.of(problem, objective, reuse)
+    encoded = Encoded.of(problem, reuse)
     value = objective.of(best.cost)
     if budget.evaluations is not None:
         effort = min(effort, budget.evaluations * _WORK_OF_A_MAPPING)
-    bound, found = search_jointly(search, value, effort, deadline_of(budget, started))
-    if found.state is not None and found.value < value:
-        state, _, more = search.anneal(
-            found.state, found.value, moves=MOVES, runs=1, temperatures=COLD, wanted=None, deadline=math.inf, seed=seed
-        )
-        best = replace(search.result(state, best.evaluated + more, started, seed), proof=Proof.NONE, gap=None)
+    deadline = math.inf if budget.time_limit_s is None else started + budget.time_limit_s
+    bound, state = search_jointly(encoded, objective, value, effort, deadline)
+    if state is not None:
+        scored = Budget(evaluations=1 + LAST.moves)
+        after = LAST.search(encoded, objective, scored, seed, state, empty_archive(state, 0))
+        best = replace(after, evaluated=best.evaluated + LAST.moves, seed=seed)
         assert best.cost is not None
         value = objective.of(best.cost)
     bound = max(least_value(problem, objective), min(bound, _least_of_perfect(before, objective)))

@@ -64,6 +64,26 @@ class Tables(NamedTuple):
     level: IntArray
 
 
+class Orders(NamedTuple):
+    """A problem whose orders are scored.
+
+    Attributes:
+        kernel: The packed problem.
+        space: Its map space.
+        loops: What orders consist of.
+        tables: For the decoder.
+        nest: Scratch, left with the nest scored last.
+        objective: See `codesign.mappers.driver.value_of`.
+    """
+
+    kernel: Kernel
+    space: MapSpace
+    loops: Loops
+    tables: Tables
+    nest: Nest
+    objective: int
+
+
 @njit
 def _fits(tables: Tables, v: int, sizes: IntArray) -> bool:
     """Whether the tiles of all tensors kept at level v fit there."""
@@ -194,14 +214,10 @@ def _is_ordered(space: MapSpace, v: int, dim: int) -> bool:
 
 
 @njit_apart
-def score_even(
-    kernel: Kernel, space: MapSpace, loops: Loops, tables: Tables, order: IntArray, nest: Nest, objective: int
-) -> float:
+def score_even(orders: Orders, order: IntArray) -> float:
     """The objective of an order, infinite where it has no valid mapping; the nest is left in `nest`."""
-    if not allocate_levels(loops, tables, order, space.order.shape[0]):
+    if not allocate_levels(orders.loops, orders.tables, order, orders.space.order.shape[0]):
         return np.inf
-    count = write_nest(space, loops, tables, order, nest)
-    status, energy, cycles = score(kernel, nest, count)
-    if status != VALID:
-        return np.inf
-    return value_of(objective, energy, cycles)
+    count = write_nest(orders.space, orders.loops, orders.tables, order, orders.nest)
+    status, energy, cycles = score(orders.kernel, orders.nest, count)
+    return value_of(orders.objective, energy, cycles) if status == VALID else np.inf

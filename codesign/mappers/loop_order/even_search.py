@@ -5,17 +5,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from codesign.core.goals import Objective
 from codesign.core.jit import njit
 from codesign.core.rng import RandomState, below, uniform
 from codesign.cost.arrays import UNBOUNDED
-from codesign.cost.cost import Cost, Infeasible, evaluate
-from codesign.cost.packed import Kernel
-from codesign.mappers.driver import Encoded
+from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
 from codesign.mappers.loop_order.compiled_orders import Cooling, accepts, keep_order, next_permutation
-from codesign.mappers.loop_order.even_allocation import Loops, Tables, score_even, write_nest
+from codesign.mappers.loop_order.even_allocation import Loops, Orders, Tables, score_even, write_nest
 from codesign.mappers.loop_order.factors import merge_loops
-from codesign.mapping.nest import IntArray, Nest, decode_nest
-from codesign.mapping.space import MapSpace
+from codesign.mappers.protocol import MapResult
+from codesign.mapping.nest import IntArray
 
 
 @dataclass(frozen=True)
@@ -115,29 +114,28 @@ class EvenSearch:
         )
         return EvenSearch(self.encoded, loops, self.tables, self.slots, self.n_slots, np.arange(len(dims)))
 
-    def cost_of(self, order: IntArray) -> tuple[Cost | Infeasible, Nest, int]:
-        """The readable cost of an order that `score_even` found valid."""
-        source, nest = self.encoded.source, self.encoded.nest
-        score_even(self.encoded.kernel, self.encoded.space, self.loops, self.tables, order, nest, 0)
-        count = write_nest(self.encoded.space, self.loops, self.tables, order, nest)
-        mapping = decode_nest(source.computation, source.architecture, nest, count)
-        return evaluate(source.computation, source.architecture, mapping, reuse=self.encoded.reuse), nest, count
+    def orders(self, objective: Objective) -> Orders:
+        """What compiled searches hand on."""
+        of = self.encoded
+        return Orders(of.kernel, of.space, self.loops, self.tables, of.nest, OBJECTIVE_CODE[objective])
+
+    def result(self, order: IntArray, evaluated: int, started: float, seed: int | None) -> MapResult:
+        """The result for an order that `score_even` found valid, with the unrolling and the bypasses at hand."""
+        encoded = self.encoded
+        score_even(self.orders(Objective.ENERGY), order)
+        count = write_nest(encoded.space, self.loops, self.tables, order, encoded.nest)
+        return encoded.result_of_nest(count, evaluated, started, seed)
 
 
 @njit
 def enumerate_even(
-    kernel: Kernel,
-    space: MapSpace,
-    loops: Loops,
-    tables: Tables,
-    nest: Nest,
+    orders: Orders,
     first_of: IntArray,
     symbols: IntArray,
     order: IntArray,
     best: IntArray,
     best_value: float,
     limit: int,
-    objective: int,
 ) -> tuple[float, int, bool]:
     """Score up to `limit` orders from `symbols` on; `first_of` is a loop of each symbol.
 
@@ -148,7 +146,7 @@ def enumerate_even(
     while scored < limit and left:
         for place in range(symbols.shape[0]):
             order[place] = first_of[symbols[place]]
-        value = score_even(kernel, space, loops, tables, order, nest, objective)
+        value = score_even(orders, order)
         scored += 1
         if value < best_value:
             best_value = value
@@ -178,10 +176,9 @@ _SWAP, _LAY, _TURN = 0, 1, 2
 
 
 @njit
-def _change(
-    space: MapSpace, loops: Loops, tables: Tables, unrollings: Unrollings, order: IntArray, random: RandomState
-) -> _Move:
+def _change(orders: Orders, unrollings: Unrollings, order: IntArray, random: RandomState) -> _Move:
     """Mostly swap two loops of the order; or lay a loop on another fan-out, two perhaps trading places; or turn a free bypass."""
+    space, loops, tables = orders.space, orders.loops, orders.tables
     n, n_free = order.shape[0], space.free.shape[0]
     kind = uniform(random)
     if kind < 0.1 and n_free > 0:
@@ -203,8 +200,9 @@ def _change(
 
 
 @njit
-def _undo(space: MapSpace, loops: Loops, tables: Tables, order: IntArray, move: _Move) -> None:
+def _undo(orders: Orders, order: IntArray, move: _Move) -> None:
     """Take a change back."""
+    space, loops, tables = orders.space, orders.loops, orders.tables
     if move.kind == _TURN:
         tables.keep[space.free[move.i, 0], space.free[move.i, 1]] ^= 1
     elif move.kind == _LAY:
@@ -217,25 +215,25 @@ def _undo(space: MapSpace, loops: Loops, tables: Tables, order: IntArray, move: 
 
 @njit
 def anneal_even(
-    kernel: Kernel, space: MapSpace, loops: Loops, tables: Tables, nest: Nest, unrollings: Unrollings, order: IntArray,
-    best: tuple[IntArray, IntArray, IntArray], best_value: float, cooling: Cooling, random: RandomState, objective: int,
+    orders: Orders, unrollings: Unrollings, order: IntArray, best: tuple[IntArray, IntArray, IntArray], best_value: float,
+    cooling: Cooling, random: RandomState,
 ) -> float:  # fmt: skip
     """One run of annealing from the order, unrolling and bypass at hand; `best` (the same three) is overwritten."""
-    current = score_even(kernel, space, loops, tables, order, nest, objective)
+    current = score_even(orders, order)
     if current < best_value:
         best_value = current
-        _keep_state(loops, tables, order, best)
+        _keep_state(orders, order, best)
     temperature = cooling.temperature
     for _ in range(cooling.iterations - 1):
-        move = _change(space, loops, tables, unrollings, order, random)
-        value = score_even(kernel, space, loops, tables, order, nest, objective)
+        move = _change(orders, unrollings, order, random)
+        value = score_even(orders, order)
         if value < np.inf and (value <= current or accepts(current, value, temperature, random)):
             current = value
             if value < best_value:
                 best_value = value
-                _keep_state(loops, tables, order, best)
+                _keep_state(orders, order, best)
         else:
-            _undo(space, loops, tables, order, move)
+            _undo(orders, order, move)
         temperature *= cooling.rho
     return best_value
 
@@ -249,9 +247,10 @@ def _may_lie(unrollings: Unrollings, i: int, slot: int) -> bool:
 
 
 @njit
-def _keep_state(loops: Loops, tables: Tables, order: IntArray, best: tuple[IntArray, IntArray, IntArray]) -> None:
+def _keep_state(orders: Orders, order: IntArray, best: tuple[IntArray, IntArray, IntArray]) -> None:
+    tables = orders.tables
     keep_order(order, best[0])
-    keep_order(loops.slot, best[1])
+    keep_order(orders.loops.slot, best[1])
     for v in range(tables.keep.shape[0]):
         for t in range(tables.keep.shape[1]):
             best[2][v, t] = tables.keep[v, t]

@@ -15,13 +15,13 @@ from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
 from codesign.cost.arrays import Reuse
 from codesign.cost.zigzag.layer import UnrolledLayer
-from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
+from codesign.mappers.driver import Encoded
 from codesign.mappers.loop_order.even_search import EvenSearch, enumerate_even
 from codesign.mappers.loop_order.factors import merge_loops, prime_loops
-from codesign.mappers.loop_order.map_result import even_result
-from codesign.mappers.loop_order.zigzag_search import OrderResult, search_exhaustively
+from codesign.mappers.loop_order.zigzag_search import OrderResult, is_spent, search_exhaustively
 from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem
+from codesign.mapping.nest import IntArray
 
 _CHUNK = 5_000
 
@@ -68,34 +68,31 @@ class LomaMapper:
         started = clock.wall_seconds()
         encoded = Encoded.of(problem, reuse)
         found = EvenSearch.of(encoded)
-        best: tuple[EvenSearch, np.ndarray[tuple[int], np.dtype[np.int64]]] | None = None
+        best: tuple[EvenSearch, IntArray] | None = None
         value, evaluated, spent = math.inf, 0, False
         for slots in self._unrollings(found, seed):
             found.loops.slot[:] = slots
             search = found.merged(self.lpf_limit) if self.lpf_limit else found.merged(len(slots) + 1)
-            symbols, first_of = _symbols(search)
+            orders, (symbols, first_of) = search.orders(objective), _symbols(search)
             order, chosen = np.zeros(len(symbols), np.int64), np.zeros(len(symbols), np.int64)
             left = True
             while left and not spent:
                 chunk = _CHUNK if budget.evaluations is None else min(_CHUNK, budget.evaluations - evaluated)
                 before = value
-                value, scored, left = enumerate_even(
-                    encoded.kernel, encoded.space, search.loops, search.tables, encoded.nest, first_of, symbols, order,
-                    chosen, value, chunk, OBJECTIVE_CODE[objective],
-                )  # fmt: skip
+                value, scored, left = enumerate_even(orders, first_of, symbols, order, chosen, value, chunk)
                 evaluated += scored
                 best = (search, chosen) if value < before else best
-                spent = _is_spent(budget, started, evaluated)
+                spent = is_spent(budget, started, evaluated)
             if spent:
                 break
         if best is None:
             return encoded.result(None, evaluated, started, seed)
-        return even_result(best[0], best[1], evaluated, started, seed)
+        return best[0].result(best[1], evaluated, started, seed)
 
-    def _unrollings(self, search: EvenSearch, seed: int) -> list[np.ndarray[tuple[int], np.dtype[np.int64]]]:
+    def _unrollings(self, search: EvenSearch, seed: int) -> list[IntArray]:
         """Different unrollings, those with the most units in use first."""
         generator = np.random.default_rng(seed)
-        seen: dict[tuple[tuple[int, int, int], ...], tuple[int, np.ndarray[tuple[int], np.dtype[np.int64]]]] = {}
+        seen: dict[tuple[tuple[int, int, int], ...], tuple[int, IntArray]] = {}
         for _ in range(16 * self.unrollings):
             units = search.unroll(generator)
             loops = search.loops
@@ -109,16 +106,10 @@ class LomaMapper:
 
 def _symbols(
     search: EvenSearch,
-) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], np.ndarray[tuple[int], np.dtype[np.int64]]]:
+) -> tuple[IntArray, IntArray]:
     """The first order as symbols, and a loop of each symbol; equal loops share a symbol."""
     loops = search.loops
     pairs = [(int(loops.dim[i]), int(loops.factor[i])) for i in search.order]
     different = sorted(set(pairs))
     symbols = np.array(sorted(different.index(p) for p in pairs), np.int64)
     return symbols, np.array([search.order[pairs.index(p)] for p in different], np.int64)
-
-
-def _is_spent(budget: Budget, started: float, evaluated: int) -> bool:
-    if budget.evaluations is not None and evaluated >= budget.evaluations:
-        return True
-    return budget.time_limit_s is not None and clock.wall_seconds() - started >= budget.time_limit_s

@@ -17,11 +17,10 @@ from codesign.core.goals import Budget, Objective
 from codesign.core.rng import make_state
 from codesign.cost.arrays import Reuse
 from codesign.cost.zigzag.layer import UnrolledLayer
-from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
+from codesign.mappers.driver import Encoded
 from codesign.mappers.loop_order.compiled_orders import Cooling
 from codesign.mappers.loop_order.even_search import EvenSearch, Unrollings, anneal_even
 from codesign.mappers.loop_order.factors import prime_loops
-from codesign.mappers.loop_order.map_result import even_result
 from codesign.mappers.loop_order.zigzag_search import (
     OrderResult,
     Schedule,
@@ -97,6 +96,7 @@ class SalsaMapper:
         started = clock.wall_seconds()
         encoded = Encoded.of(problem, reuse)
         search = EvenSearch.of(encoded)
+        orders = search.orders(objective)
         best = (search.order.copy(), search.loops.slot.copy(), search.tables.keep.copy())
         value, evaluated, run = math.inf, 0, 0
         wanted = budget.evaluations
@@ -108,11 +108,9 @@ class SalsaMapper:
             search.tables.keep[:] = encoded.space.keep
             search.unroll(generator)
             iterations = self.iterations if wanted is None else min(self.iterations, wanted - evaluated)
-            value = anneal_even(
-                encoded.kernel, encoded.space, search.loops, search.tables, encoded.nest,
-                Unrollings(search.slots, search.n_slots), order, best, value,
-                Cooling(iterations, float(self.temperature), float(self.rho)), make_state(seed, run), OBJECTIVE_CODE[objective],
-            )  # fmt: skip
+            cooling = Cooling(iterations, float(self.temperature), float(self.rho))
+            unrollings = Unrollings(search.slots, search.n_slots)
+            value = anneal_even(orders, unrollings, order, best, value, cooling, make_state(seed, run))
             evaluated += iterations
             run += 1
             if budget.time_limit_s is not None and clock.wall_seconds() - started >= budget.time_limit_s:
@@ -120,5 +118,5 @@ class SalsaMapper:
         if math.isfinite(value):
             search.loops.slot[:] = best[1]
             search.tables.keep[:] = best[2]
-            return even_result(search, best[0], evaluated, started, seed)
+            return search.result(best[0], evaluated, started, seed)
         return encoded.result(None, evaluated, started, seed)

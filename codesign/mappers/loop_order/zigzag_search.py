@@ -175,7 +175,7 @@ def search_exhaustively(
             OBJECTIVE_CODE[objective],
         )
         evaluated += scored
-        if _is_spent(budget, started, evaluated):
+        if is_spent(budget, started, evaluated):
             break
     found = _result(search, best, evaluated, started, even, None, "exhaustive")
     return replace(found, complete=start < 0 and whole_space)
@@ -206,7 +206,7 @@ def search_by_annealing(
         )  # fmt: skip
         evaluated += iterations
         run += 1
-        if _is_spent(budget, started, evaluated):
+        if is_spent(budget, started, evaluated):
             break
     return _result(search, best, evaluated, started, even, seed, "annealing")
 
@@ -251,7 +251,8 @@ def measure_tau_s(layer: UnrolledLayer, loops: Sequence[Loop], objective: Object
     return (clock.cpu_seconds() - started) / scored
 
 
-def _is_spent(budget: Budget, started: float, evaluated: int) -> bool:
+def is_spent(budget: Budget, started: float, evaluated: int) -> bool:
+    """Whether a budget is used up."""
     if budget.evaluations is not None and evaluated >= budget.evaluations:
         return True
     return budget.time_limit_s is not None and clock.wall_seconds() - started >= budget.time_limit_s

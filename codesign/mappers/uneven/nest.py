@@ -38,7 +38,7 @@ def nest_of(case: Case, placed: list[Placed] | tuple[Placed, ...], head: Nest = 
     for p in placed:
         level = p.node.level
         if level > at:
-            temporal(_edge(case, placed, at, level), at, space.dims)
+            temporal(_edge(case, placed, level), at, space.dims)
             spatial(at, level)
             at = level
         fetch, hold = space.coordinates(p.fetch), space.coordinates(p.hold)
@@ -58,8 +58,8 @@ def _inside(case: Case, target: dict[str, float], dim: str, level: int) -> int:
     return min(math.ceil(target[dim] * case.space.inside(dim, level) - 1e-9), case.space.operator.bounds[dim])
 
 
-def _edge(case: Case, placed: list[Placed] | tuple[Placed, ...], above: int, below: int) -> dict[str, float]:
-    """The tile at the fan-outs between two levels: that of the first node inside them."""
+def _edge(case: Case, placed: list[Placed] | tuple[Placed, ...], below: int) -> dict[str, float]:
+    """The tile at the fan-outs outside a level that keeps something: that of its first node."""
     first = next(p for p in placed if p.node.level == below)
     return case.space.coordinates(first.fetch)
 

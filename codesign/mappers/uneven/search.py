@@ -118,7 +118,7 @@ def search(cases_given: list[Case], goal: Goal, time_limit: float = math.inf) ->
             case.watch = [*case.watch, worst]
             heapq.heappush(queue, (max(reached, case.bound(goal)), 1, number, case))
         elif case.space.profile.relaxed:
-            for child in _settle(case, placed, value):
+            for child in _settle(case, placed):
                 heapq.heappush(queue, (max(value, _begun(child, goal)), 0, cases, child))
                 cases += 1
             continue
@@ -142,7 +142,7 @@ def _begun(case: Case, goal: Goal) -> float:
     return bound
 
 
-def _settle(case: Case, placed: list[Placed], value: float) -> list[Case]:
+def _settle(case: Case, placed: list[Placed]) -> list[Case]:
     """Cases that a relaxed one stands for: the one that the nest found obeys, else those of its worst dimension (U14)."""
     space, profile = case.space, case.space.profile
     worst, most = profile.relaxed[0], 0.0

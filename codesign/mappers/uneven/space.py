@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from codesign.core.factors import divisors
+from codesign.core.factors import divisors, tile_counts
 from codesign.mappers.labels.program import lattice_graph, prime_steps
 from codesign.mappers.labels.sweep import Array, Graph
 from codesign.mappers.uneven.profiles import Profile
@@ -52,7 +52,7 @@ def ragged(bound: int, spatial: int, tile: int) -> Line:
 def relaxed(bound: int, spatial: int) -> Line:
     """For each number of steps the least tile; any may stand inside any larger one."""
     whole = -(-bound // spatial)
-    tiles = sorted({-(-bound // (spatial * steps)) for steps in range(2, whole + 1)})
+    tiles = tile_counts(whole)[:0:-1]
     sizes = (*(float(t) for t in tiles), bound / spatial)
     steps = (*(float(-(-bound // (spatial * t))) for t in tiles), 1.0)
     return Line(sizes, tuple((i - 1,) if i else () for i in range(len(sizes))), steps, True)

@@ -69,11 +69,6 @@ class Mesh:
         x, y = source % self.width - target % self.width, source // self.width - target // self.width
         return abs(x) + abs(y)
 
-    def zero_load_cycles(self, hops: int, flits: int) -> int:
-        """Cycles from creation to the arrival of the tail in an empty mesh (M8 of `codesign.timing.noc.cycle`)."""
-        starved = max(0, 5 + self.credit_cycles - self.buffer_flits) * ((flits - 1) // self.buffer_flits)
-        return 2 + self.hop_cycles * (hops + 1) + flits - 1 + starved
-
     def run(self, traffic: Traffic, *, cycle_limit: int = CYCLE_LIMIT) -> Delivery:
         """Simulate packets.
 

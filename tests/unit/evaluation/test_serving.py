@@ -222,7 +222,7 @@ def test_a_trace_is_a_histogram(tmp_path: Path) -> None:
         ({"chips": {"count": 64, "stages": 64}}, "`stages` must be <= 32, the layers of the model, got 64"),
         ({"chips": {"micro_batches": 0}}, "`micro_batches` of the chips must be an integer >= 1, got 0"),
         ({"chips": {"memory_bytes": 0}}, "`memory_bytes` must be > 0, got 0"),
-        ({"chips": {"between": {"link_bytes": 1}}}, r"unknown key 'link_bytes'.*chips.between"),
+        ({"chips": {"between": {"link_bytes": 1}}}, r"unknown key 'link_bytes'.*chips, `between`"),
         ({"chips": {"collective": "star"}}, "unknown collective 'star'"),
         ({"routing": "best"}, "unknown routing 'best'"),
         ({"precision": "W4"}, "a precision is written like W4A8"),

@@ -14,9 +14,9 @@ from codesign.mappers.protocol import Mapper, MapResult
 from codesign.mappers.ranged import RangedMapper, _best, exact_choices
 from codesign.mappers.registry import create
 from codesign.mappers.wrapped import Tried
+from codesign.mapping.axes import fit_axes
 from codesign.mapping.constraints import Constraints, FactorRange, LevelConstraints, MappingProblem
 from codesign.mapping.mapping import Spatial
-from codesign.mapping.space import fit_axes
 from codesign.workloads.computation import Computation
 
 PRODUCT = Computation.parse("O[m,n] += I[m,k] * W[k,n]", m=8, n=6, k=12)

@@ -30,14 +30,16 @@ def test_the_compiled_model_equals_gpytorch(transfers: int) -> None:
         warnings.simplefilter("ignore", DeprecationWarning)
         import torch
 
-        from codesign.optim.botorch_models import as_gpytorch
+        from codesign.optim.botorch_models import FixedGP
     rng = np.random.default_rng(1)
     x, new = features(15, rng), features(6, rng)
     earlier, earlier_new = rng.standard_normal((15, transfers)), rng.standard_normal((6, transfers))
     model = gp.fit(GEOMETRY, x, 3.0 + 2.0 * x[:, 0] + rng.standard_normal(15), gp.Prior(noise=(0.1, 1.0)), earlier)
     mean, deviation = model.predict(new, earlier_new)
+    width = new.shape[1] + transfers
     with torch.no_grad():
-        posterior = as_gpytorch(model).posterior(torch.as_tensor(np.concatenate([new, earlier_new], axis=1)))
+        same = FixedGP(model, width, slice(new.shape[1], width))
+        posterior = same.posterior(torch.as_tensor(np.concatenate([new, earlier_new], axis=1)))
     assert np.allclose(posterior.mean.numpy()[:, 0] * model.scale + model.offset, mean, rtol=1e-6, atol=1e-8)
     assert np.allclose(posterior.variance.numpy()[:, 0].clip(0) ** 0.5 * model.scale, deviation, rtol=1e-5, atol=1e-7)
 

@@ -9,6 +9,7 @@ from codesign.timing.noc.mesh import Mesh
 from codesign.timing.noc.network import path_ports, run_trees
 from codesign.timing.noc.programs import IN_TURN, PART, TOGETHER, Program, ProgramRun, run_program
 from codesign.timing.noc.state import FINISHED, LINK_TICKS, TreeTraffic
+from tests.unit.timing.test_mesh_trees import zero_load_cycles
 
 MESH = Mesh(3, 2)
 Packets = list[tuple[int, tuple[int, ...], int]]
@@ -73,7 +74,7 @@ def test_a_part_alone_takes_as_long_as_its_packets_on_trees() -> None:
 
 def test_a_part_that_computes_longer_than_its_packets_travel() -> None:
     one: Packets = [(0, (1,), 3)]
-    assert MESH.zero_load_cycles(1, 3) == 14
+    assert zero_load_cycles(MESH, 1, 3) == 14
     for compute, cycles in ((0, 15), (14, 15), (15, 15), (40, 40)):
         found = run(program([(TOGETHER, -1, 1, 0), (PART, 0, 1, 0)], [[], one], [0, compute]), [[], one])
         assert found.cycles == cycles
@@ -105,7 +106,7 @@ def test_a_memory_serves_one_part_after_another(rate: int) -> None:
     packets: list[Packets] = [[], many, many]
     found = run(program(nodes, packets, [0, 0, 0], memory=0, rate=rate), packets)
     served = 2 * 6 * 8 * rate
-    assert found.cycles == served + MESH.zero_load_cycles(1, 8) + 1
+    assert found.cycles == served + zero_load_cycles(MESH, 1, 8) + 1
 
 
 def test_a_slow_link_takes_a_flit_every_period() -> None:

@@ -41,7 +41,7 @@ def test_producers_consumers_and_totals() -> None:
     assert [t.name for t in net.parameters(net.operator_by_name["a"])] == ["a.weight", "a.bias"]
     assert [t.name for t in net.activation_inputs(net.operator_by_name["sum"])] == ["b", "relu"]
     # bias 256, relu 256, addition 256, average over 4 x 64, bias 10
-    assert net.vector_operations == 256 + 256 + 256 + 256 + 10
+    assert sum(o.operations for o in net.operators) == 256 + 256 + 256 + 256 + 10
 
 
 def test_equal_layers_are_one_group() -> None:
@@ -71,7 +71,7 @@ def test_batch_scales_as_if_built_so(name: str) -> None:
 def test_batch_scales_work_but_not_parameters() -> None:
     one, four = tiny(), tiny().with_batch(4)
     assert four.macs == 4 * one.macs
-    assert four.vector_operations == 4 * one.vector_operations
+    assert [o.operations for o in four.operators] == [4 * o.operations for o in one.operators]
     assert four.parameter_bytes == one.parameter_bytes
     assert four.tensor_by_name["image"].shape == (4, 3, 8, 8)
 

@@ -55,13 +55,6 @@ class Lattice:
         """Position of a divisor in a dimension's block."""
         return self.divisors[dim].index(divisor)
 
-    def grown(self, tile: int, dim: int, j: int) -> int:
-        """The tile with a dimension grown by its divisor at position j; -1 if there is none."""
-        stride = int(self.stride[dim])
-        i = tile // stride % int(self.n_divisors[dim])
-        k = int(self.grow[dim, j, i])
-        return -1 if k < 0 else tile + (k - i) * stride
-
     def sizes(self, tile: int) -> tuple[int, ...]:
         """Size of each dimension in a tile."""
         return tuple(

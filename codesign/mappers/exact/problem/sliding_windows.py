@@ -12,7 +12,7 @@ import numpy as np
 from codesign.core.jit import njit
 from codesign.mapping.nest import FloatArray, IntArray
 
-TOUCHED, UNTOUCHED = 0, 1
+UNTOUCHED = 1
 
 
 @njit

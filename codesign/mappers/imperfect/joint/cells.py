@@ -50,7 +50,7 @@ class Cells(NamedTuple):
 
 @njit
 def list_cells(
-    size: IntArray, tile: IntArray, tile_start: IntArray, count: IntArray, stride: IntArray, kept: IntArray, bits: IntArray,
+    size: IntArray, tile: IntArray, tile_start: IntArray, count: IntArray, kept: IntArray, bits: IntArray,
     capacity: IntArray, outermost: int, data: Boundaries, cell: IntArray,
 ) -> tuple[IntArray, IntArray]:  # fmt: skip
     """The places of a grid whose tile fits every level from 0 to `outermost`; `cell` is filled."""

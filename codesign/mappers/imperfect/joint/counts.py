@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from codesign.core.factors import tile_counts
 from codesign.core.jit import njit
 from codesign.mapping.nest import IntArray
 
@@ -38,12 +39,12 @@ def ceilings(bound: int) -> Ceilings:
     >>> [int(n) for n in ceilings(7).number], [int(x) for x in ceilings(7).tile]
     ([7, 4, 3, 2, 1], [1, 2, 3, 4, 7])
     """
-    count = sorted({-(-bound // k) for k in _few(bound)}, reverse=True)
+    count = tile_counts(bound)
     index = np.full(bound + 1, -1, np.int64)
-    index[count] = np.arange(len(count))
+    index[list(count)] = np.arange(len(count))
     first, follow = [0], []
     for n in count:
-        left = {int(index[-(-n // k)]) for k in _few(n)} - {int(index[n])}
+        left = {int(index[m]) for m in tile_counts(n)} - {int(index[n])}
         follow += sorted(left)
         first.append(len(follow))
     return Ceilings(
@@ -53,12 +54,6 @@ def ceilings(bound: int) -> Ceilings:
         np.array(first, np.int64),
         np.array(follow, np.int64),
     )
-
-
-def _few(bound: int) -> set[int]:
-    """Factors that give every ceil(bound / k): small ones, and one for every small result."""
-    root = int(bound**0.5) + 1
-    return {*range(1, min(root, bound) + 1), *(-(-bound // n) for n in range(1, min(root, bound) + 1))}
 
 
 @njit

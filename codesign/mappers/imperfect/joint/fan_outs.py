@@ -4,39 +4,19 @@
   profile. A factor i x j, j along y, is cut with more than j (i - 1) tiles, or the next number counts.
 """
 
-import math
-from dataclasses import dataclass
-
 import numpy as np
 
 from codesign.mappers.imperfect.joint.counts import next_ceiling
+from codesign.mappers.imperfect.joint.list_profiles import Vectors
+from codesign.mapping.axes import allowed_axes
 from codesign.mapping.constraints import LevelConstraints, MappingProblem
 from codesign.mapping.nest import IntArray
-from codesign.mapping.space import allowed_axes
 
 MOST_VECTORS = 20_000
 """Vectors of one fan-out that are listed at most."""
 
 
-@dataclass(frozen=True)
-class FanOuts:
-    """The choices of every fan-out.
-
-    Args:
-        vectors: For every level ``n x D`` spatial factors, each product once.
-        fewest: For every level ``n x D`` children that work at least when the group is not split (rule IB9).
-    """
-
-    vectors: tuple[IntArray, ...]
-    fewest: tuple[IntArray, ...]
-
-    @property
-    def number(self) -> int:
-        """How many profiles there are."""
-        return math.prod(len(v) for v in self.vectors)
-
-
-def list_fan_outs(problem: MappingProblem, dims: list[int]) -> FanOuts | None:
+def list_fan_outs(problem: MappingProblem, dims: list[int]) -> Vectors | None:
     """The spatial factors that each fan-out may have over the dimensions given; None where they are too many."""
     vectors, fewest = [], []
     for level in problem.architecture.levels:
@@ -50,7 +30,9 @@ def list_fan_outs(problem: MappingProblem, dims: list[int]) -> FanOuts | None:
             for n in np.unique(found[:, i]):
                 least[found[:, i] == n, i] = _fewest(int(n), bound, level.fanout.x, level.fanout.y)
         fewest.append(least)
-    return FanOuts(tuple(vectors), tuple(fewest))
+    start = np.cumsum([0, *(len(v) for v in vectors)]).astype(np.int64)
+    children = np.array([level.fanout.size for level in problem.architecture.levels], np.int64)
+    return Vectors(np.concatenate(vectors), np.concatenate(fewest), start, children)
 
 
 def _fewest(factor: int, bound: int, x: int, y: int) -> int:

@@ -11,12 +11,12 @@ from codesign.cost.arrays import Problem
 from codesign.mappers.imperfect.joint.boundaries import Boundaries, list_boundaries
 from codesign.mappers.imperfect.joint.cells import SMALL, Cells, cross, list_cells, list_live
 from codesign.mappers.imperfect.joint.counts import Ceilings, ceilings
-from codesign.mappers.imperfect.joint.fan_outs import FanOuts, list_fan_outs
+from codesign.mappers.imperfect.joint.fan_outs import list_fan_outs
 from codesign.mappers.imperfect.joint.least_costs import base_of, room_for_spread
 from codesign.mappers.imperfect.joint.list_profiles import Limits, Vectors, list_profiles
 from codesign.mappers.imperfect.joint.outer_costs import OuterCosts, drop_hopeless
-from codesign.mappers.imperfect.joint.walk_kernel import walk_level
-from codesign.mappers.imperfect.joint.walk_tables import Cut, Profile, States, Walk
+from codesign.mappers.imperfect.joint.walk_kernel import States, walk_level
+from codesign.mappers.imperfect.joint.walk_tables import Cut, Profile, Walk
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.nest import FloatArray, IntArray
 
@@ -59,17 +59,9 @@ class JointProblem:
         return list_boundaries(self.arrays, self.keep, self.dims)
 
     @cached_property
-    def fan_outs(self) -> FanOuts | None:
+    def fan_outs(self) -> Vectors | None:
         """What every fan-out may do; None where it is too much to list."""
         return list_fan_outs(self.problem, self.dims)
-
-    @cached_property
-    def flat(self) -> tuple[IntArray, IntArray, IntArray]:
-        """Vectors of all fan-outs, the children that work at least, where those of each level start."""
-        assert self.fan_outs is not None
-        vectors, fewest = self.fan_outs.vectors, self.fan_outs.fewest
-        start = np.cumsum([0, *(len(v) for v in vectors)]).astype(np.int64)
-        return np.concatenate(vectors), np.concatenate(fewest), start
 
     @cached_property
     def constant(self) -> float:
@@ -135,7 +127,7 @@ class JointProblem:
         nowhere = np.ones((len(self.keep), len(self.dims)), np.int64)
         prices = np.array([self.energy, *(self.port_prices(v, w, nowhere) for v, w in self.ports)])
         chosen, cycles, energy, complete, looks = list_profiles(
-            self.data, prices, np.array([v for v, _ in self.ports], np.int64), Vectors(*self.flat, self.arrays.fanout.prod(axis=1)),
+            self.data, prices, np.array([v for v, _ in self.ports], np.int64), self.fan_outs,
             self.output_words, self.energy if outer is None else outer.price, limits,
         )  # fmt: skip
         self.looks += looks
@@ -164,9 +156,10 @@ class JointProblem:
 
     def factors(self, chosen: IntArray) -> tuple[IntArray, IntArray]:
         """``L x D`` spatial factors and fewest children of a profile."""
-        flat, fewest, start = self.flat
-        rows = start[:-1] + chosen
-        return np.ascontiguousarray(flat[rows]), np.ascontiguousarray(fewest[rows])
+        found = self.fan_outs
+        assert found is not None
+        rows = found.start[:-1] + chosen
+        return np.ascontiguousarray(found.flat[rows]), np.ascontiguousarray(found.fewest[rows])
 
     def port_prices(self, level: int, write: bool, factor: IntArray) -> FloatArray:
         """``K`` cycles per word of one port at a level's busiest instance, which moves the mean of all at least."""
@@ -206,7 +199,7 @@ class JointProblem:
             stride[d] = stride[d + 1] * size[d + 1]
         cell = np.empty(number, np.int64)
         place, count = list_cells(
-            size, np.concatenate(tiles), _starts([len(t) for t in tiles]), np.concatenate([r.number for r in rows]), stride,
+            size, np.concatenate(tiles), _starts([len(t) for t in tiles]), np.concatenate([r.number for r in rows]),
             self.keep, self.arrays.element_bits, self.arrays.capacity_bits, v, self.data, cell,
         )  # fmt: skip
         self.work += number
@@ -225,7 +218,7 @@ class JointProblem:
         counts = [r.number for r in one]
         counts[d] = tile
         place, _ = list_cells(
-            size, np.concatenate(tiles), _starts([len(t) for t in tiles]), np.concatenate(counts), size,
+            size, np.concatenate(tiles), _starts([len(t) for t in tiles]), np.concatenate(counts),
             self.keep, self.arrays.element_bits, self.arrays.capacity_bits, v, self.data, cell,
         )  # fmt: skip
         return len(place)
@@ -236,7 +229,7 @@ class JointProblem:
         spread = room_for_spread(factor, fewest, self.keep.shape[1])
         each = np.zeros(len(self.data.level))
         base = constant + base_of(self.data, price, spread, self.output_words, each)
-        return Profile(factor, fewest, price, spread.shared_words, spread.sharing, each, base)
+        return Profile(spread, price, each, base)
 
     @cached_property
     def closed(self) -> list[FloatArray]:
@@ -282,7 +275,7 @@ class JointProblem:
         inside = np.ones(len(data.bounds), np.int64)
         previous, live, value = self._start(), np.zeros((1, 2), np.int64), np.zeros(1)
         for v in range(levels - 1, -1, -1):
-            inside = inside * profile.factor[v]
+            inside = inside * profile.spread.factor[v]
             cells = self.cells(v, inside)
             if cells is None:
                 return profile.base, None
@@ -293,7 +286,7 @@ class JointProblem:
             arrived = self._enter(profile, v, previous, cells, live, value, table, entry, limit, most_steps, outer)
             if arrived:
                 self.work += table.size + walk_level(
-                    cells, table, source, states.table, data, profile.price, v, profile.spread, limit
+                    cells, table, source, states, data, profile.price, v, profile.spread, limit
                 )
             live, value = list_live(table, limit)
             previous = cells
@@ -312,13 +305,21 @@ class JointProblem:
         """Cross the fan-out of level v from the live values inside it; whether anything arrives that matters."""
         steps = _NO_STEPS if self._without_steps(profile, v, most_steps) else self.steps(profile, v, inner)
         arrived = cross(
-            inner, cells, live, value, table, entry, profile.factor[v], profile.fewest[v], self.arriving(v), limit,
+            inner, cells, live, value, table, entry, profile.spread.factor[v], profile.spread.fewest[v], self.arriving(v), limit,
             steps, most_steps,
         )  # fmt: skip
         self.work += len(live)
         if arrived and outer is not None and outer.level == v:
             arrived = drop_hopeless(
-                self.data, self.closed[v], self.output_words, cells, table, limit, profile.factor, profile.fewest, outer
+                self.data,
+                self.closed[v],
+                self.output_words,
+                cells,
+                table,
+                limit,
+                profile.spread.factor,
+                profile.spread.fewest,
+                outer,
             )
         return bool(arrived)
 
@@ -348,12 +349,12 @@ class JointProblem:
     @staticmethod
     def _without_steps(profile: Profile, v: int, most_steps: float) -> bool:
         """Whether a limit on steps changes nothing up to level v: no fan-out is in use there."""
-        return math.isinf(most_steps) or not (profile.factor[v:] > 1).any()
+        return math.isinf(most_steps) or not (profile.spread.factor[v:] > 1).any()
 
     def steps(self, profile: Profile, v: int, inner: Cells) -> IntArray:
         """Fewest steps of computing along each dimension with so many tiles at the fan-out of level v: ``D x places`` (rule IB13)."""
-        inside = profile.factor[v + 1 :].prod(axis=0)
-        across = profile.factor[: v + 1].prod(axis=0)
+        inside = profile.spread.factor[v + 1 :].prod(axis=0)
+        across = profile.spread.factor[: v + 1].prod(axis=0)
         found = np.ones((len(inside), int(inner.size.max())), np.int64)
         for d, bound in enumerate(self.data.bounds):
             row = ceilings(-(-int(bound) // int(inside[d])))

@@ -14,21 +14,20 @@ from itertools import product
 
 import numpy as np
 
-from codesign.core import clock
 from codesign.core.goals import Objective
 from codesign.cost.arrays import encode_problem
 from codesign.cost.columns import CYCLES
-from codesign.cost.imperfect import score_any
+from codesign.cost.packed import VALID
+from codesign.mappers.driver import OBJECTIVE_CODE, Encoded, value_of
+from codesign.mappers.exact.incumbent import Goal, Incumbent
 from codesign.mappers.imperfect.bound import least_value
-from codesign.mappers.imperfect.imperfect_search import ImperfectSearch
-from codesign.mappers.imperfect.imperfect_space import ImperfectState, build_imperfect, copy_imperfect, outermost
 from codesign.mappers.imperfect.joint.joint_problem import MOST_PROFILES, JointProblem
 from codesign.mappers.imperfect.joint.nest_of_walk import cut_of_walk, state_of_walk
 from codesign.mappers.imperfect.joint.outer_costs import OuterCosts
 from codesign.mappers.imperfect.joint.outer_walk import outer_costs
 from codesign.mappers.imperfect.joint.walk_tables import Cut, Profile
 from codesign.mapping.nest import FloatArray, IntArray
-from codesign.mapping.space import kept_and_free
+from codesign.mapping.space import MapState, kept_and_free
 
 MOST_KEEP_SETS = 16
 FEW_OPENED = 8
@@ -71,27 +70,14 @@ class Part:
 
 
 @dataclass
-class Best:
-    """The best mapping known and how much work was spent.
+class Best(Incumbent):
+    """The best mapping known.
 
     Args:
-        value: Its value; infinite where none is known.
         state: None until the search improves what it started from.
-        work: Steps of the program.
-        effort: Steps allowed.
-        deadline: On `clock.wall_seconds`.
     """
 
-    value: float
-    effort: float
-    deadline: float
-    state: ImperfectState | None = None
-    work: int = 0
-
-    @property
-    def spent(self) -> bool:
-        """Whether the search has to stop."""
-        return self.work >= self.effort or clock.wall_seconds() >= self.deadline
+    state: MapState | None = None
 
 
 @dataclass
@@ -100,7 +86,7 @@ class JointSearch:
 
     Args:
         joint: The problem.
-        search: The problem, ready for scoring nests.
+        encoded: The problem, ready for scoring nests.
         best: The best mapping known.
         chosen: Vectors of each profile.
         outer: What the outer levels cost whatever the profile (rule IB16).
@@ -110,7 +96,7 @@ class JointSearch:
     """
 
     joint: JointProblem
-    search: ImperfectSearch
+    encoded: Encoded
     best: Best
     chosen: IntArray
     outer: OuterCosts | None = None
@@ -121,19 +107,13 @@ class JointSearch:
     @property
     def objective(self) -> Objective:
         """What the search minimises."""
-        return self.search.objective
+        return self.best.goal.objective
 
     def profile(self, row: int) -> Profile:
         """A profile under energy prices."""
         if row not in self.profiles:
             self.profiles[row] = self.joint.prepare(self.chosen[row], self.joint.energy, self.joint.constant)
         return self.profiles[row]
-
-    def limit(self, cycles: float) -> float:
-        """Energy up to which a mapping of at least so many cycles is better than the best."""
-        if self.objective is Objective.EDP:
-            return self.best.value / cycles
-        return self.best.value if self.objective is Objective.ENERGY else math.inf
 
     def run(self, cycles: FloatArray, energy: FloatArray) -> float:
         """The bound of the keep set: of all profiles and parts of them."""
@@ -144,14 +124,13 @@ class JointSearch:
         self.lowest = math.inf
         tried = self._try_some(order, cycles, energy, bounds, heap)
         while True:
-            level = self.best.value * (1.0 - _EQUAL)
             while at < len(order) and int(order[at]) in tried:
                 at += 1
             ahead = float(bounds[order[at]]) if at < len(order) else math.inf
             least = min(ahead, heap[0].bound if heap else math.inf)
             bound = min(self.lowest, least, self.best.value)
             near = math.isfinite(self.lowest) and bound * (1.0 + NEAR) >= self.best.value
-            if least >= level or self.best.spent or near:
+            if not self.best.beaten_by(least) or self.best.late or near:
                 return bound
             if ahead <= least:
                 row = int(order[at])
@@ -166,7 +145,7 @@ class JointSearch:
         for smaller in [part] if latency else self._sharpen(part):
             if smaller.final or latency:  # nothing sharpens it; others may still be improved on
                 self.lowest = min(self.lowest, smaller.bound)
-            elif smaller.bound < self.best.value * (1.0 - _EQUAL):
+            elif self.best.beaten_by(smaller.bound):
                 heapq.heappush(heap, smaller)
 
     def _try_some(
@@ -176,12 +155,12 @@ class JointSearch:
         tried: set[int] = set()
         if len(order) < 4 * FIRST_OPENED or self.objective is Objective.LATENCY:
             return tried
-        until = self.best.work + FIRST_SHARE * (self.best.effort - self.best.work)
+        until = self.best.spent + FIRST_SHARE * (self.best.effort - self.best.spent)
         for row in order[_spread(len(order), FIRST_OPENED)].tolist():
-            if self.best.work > until:
+            if self.best.spent > until:
                 break
             tried.add(row)
-            if bounds[row] < self.best.value * (1.0 - _EQUAL):
+            if self.best.beaten_by(bounds[row]):
                 part = Part(float(bounds[row]), row, float(cycles[row]), math.inf, float(energy[row]))
                 self._dive(part, heap)
         return tried
@@ -202,12 +181,12 @@ class JointSearch:
         """Run the program on a part; the nest it finds divides the part by its latency."""
         profile, joint = self.profile(part.profile), self.joint
         before = joint.work
-        most = joint.thresholds(profile, self.limit(part.low))
+        most = joint.thresholds(profile, self.best.goal.dearest_useful(part.low, self.best.value))
         energy, _ = joint.least(profile, most, part.high, part.cuts, self.outer)
         energy = max(energy, part.energy)
-        self.best.work += joint.work - before
+        self.best.count(joint.work - before)
         bound = max(part.bound, self.objective.score(energy, part.low))
-        if bound >= self.best.value * (1.0 - _EQUAL):
+        if not self.best.beaten_by(bound):
             return []
         known = replace(part, bound=bound, energy=energy, opened=True)
         cycles, cut = self._follow(known, profile)
@@ -225,22 +204,19 @@ class JointSearch:
         before = self.joint.work
         most = self.joint.thresholds(profile, part.energy * (1.0 + 1e-9))
         least, walk = self.joint.least(profile, most, part.high, part.cuts, self.outer, recorded=True)
-        self.best.work += self.joint.work - before
+        self.best.count(self.joint.work - before)
         if walk is None or math.isinf(least):
             return math.inf, None
         chosen = self.chosen[part.profile]
-        state = state_of_walk(self.joint, self.search.space, chosen, walk)
+        state = state_of_walk(self.joint, self.encoded.space, chosen, walk)
         if state is None:
             return math.inf, None
-        value = self.search.value(state)
-        if not math.isfinite(value):
+        status, energy, cycles = self.encoded.score(state)
+        if status != VALID:
             return math.inf, cut_of_walk(self.joint, chosen, walk, part.cuts)
+        value = value_of(OBJECTIVE_CODE[self.objective], energy, cycles)
         if value < self.best.value:
-            self.best.value = value
-            self.best.state = outermost(self.search.space)
-            copy_imperfect(state, self.best.state)
-        count = build_imperfect(self.search.space, state, self.search.table, self.search.nest)
-        _, _, cycles = score_any(self.search.kernel, self.search.nest, count)
+            self.best.value, self.best.state = value, state
         return float(cycles), None
 
     def _faster(self, part: Part, profile: Profile, high: float) -> Part | None:
@@ -249,15 +225,15 @@ class JointSearch:
             return None
         energy = part.energy
         bound = energy * part.low
-        busy = self.search.kernel.base.spent[:, CYCLES]
+        busy = self.encoded.kernel.spent[:, CYCLES]
         slow = [(v, w) for v, w in self.joint.ports if busy[v] > high]
         before = self.joint.work
         for v, w in slow:
-            port = self.joint.port_prices(v, w, profile.factor)
+            port = self.joint.port_prices(v, w, profile.spread.factor)
             weight = energy / high
             prices = self.joint.energy + weight * port
             together = self.joint.prepare(self.chosen[part.profile], prices, self.joint.constant)
-            limit = self.limit(part.low) + weight * high
+            limit = self.best.goal.dearest_useful(part.low, self.best.value) + weight * high
             most = self.joint.thresholds(together, limit)
             sums = None
             if self.outer is not None and self.busy is not None and v == 0:
@@ -267,39 +243,42 @@ class JointSearch:
                 least = limit
             ends = [c * max(energy, least - weight * c) for c in (part.low, high)]
             bound = max(bound, min(ends))
-        self.best.work += self.joint.work - before
+        self.best.count(self.joint.work - before)
         return replace(part, bound=bound, high=high, opened=False)
 
 
-def search_jointly(search: ImperfectSearch, value: float, effort: float, deadline: float) -> tuple[float, Best]:
-    """The bound of a problem and the best mapping known.
+def search_jointly(
+    encoded: Encoded, objective: Objective, value: float, effort: float, deadline: float
+) -> tuple[float, MapState | None]:
+    """The bound of a problem, and the best mapping where one is better than what is known.
 
     Args:
-        search: The problem.
+        encoded: The problem.
+        objective: What is minimised.
         value: Value of the best mapping known.
         effort: Steps of the program.
         deadline: On `clock.wall_seconds`.
     """
-    problem, objective = search.source, search.objective
-    best = Best(value, effort, deadline)
+    problem = encoded.source
+    best = Best(encoded.kernel, Goal(objective), deadline, effort, tolerance=_EQUAL, value=value)
     keep, free = kept_and_free(problem)
     coarse = least_value(problem, objective)
     if 2 ** len(free) > MOST_KEEP_SETS or not math.isfinite(value) or value <= coarse * (1.0 + _EQUAL):
-        return coarse, best
-    arrays = encode_problem(problem.computation, problem.architecture, search.reuse)
+        return coarse, None
+    arrays = encode_problem(problem.computation, problem.architecture, encoded.reuse)
     least = math.inf
     for choice in product((0, 1), repeat=len(free)):
         chosen = keep.copy()
         for (v, t), kept in zip(free, choice, strict=True):
             chosen[v, t] = kept
         joint = JointProblem(problem, arrays, chosen)
-        least = min(least, _of_keep_set(joint, search, best))
-    return max(coarse, min(least, best.value)), best
+        least = min(least, _of_keep_set(joint, encoded, best))
+    return max(coarse, min(least, best.value)), best.state
 
 
-def _of_keep_set(joint: JointProblem, search: ImperfectSearch, best: Best) -> float:
+def _of_keep_set(joint: JointProblem, encoded: Encoded, best: Best) -> float:
     """The bound of one keep set; 0 where its profiles are too many."""
-    objective, problem = search.objective, joint.problem
+    objective, problem = best.goal.objective, joint.problem
     most = math.inf
     if objective is Objective.LATENCY:
         most = best.value
@@ -322,10 +301,10 @@ def _of_keep_set(joint: JointProblem, search: ImperfectSearch, best: Best) -> fl
         chosen, cycles, energy = listed
         new = _values(objective, energy, cycles) >= done  # the others were searched already
         resolved = min(
-            resolved, JointSearch(joint, search, best, chosen[new], outer, busy).run(cycles[new], energy[new])
+            resolved, JointSearch(joint, encoded, best, chosen[new], outer, busy).run(cycles[new], energy[new])
         )
         proven, done = max(proven, min(resolved, limit)), limit
-        if resolved < best.value * (1.0 - NEAR) * (1.0 - _EQUAL) or best.spent or joint.looks > _MANY_LOOKS:
+        if resolved < best.value * (1.0 - NEAR) * (1.0 - _EQUAL) or best.late or joint.looks > _MANY_LOOKS:
             break
     return proven
 

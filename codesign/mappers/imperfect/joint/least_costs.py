@@ -37,11 +37,8 @@ def room_for_spread(factor: IntArray, fewest: IntArray, tensors: int) -> Spread:
 
 
 @njit
-def words_of(t: int, count: IntArray, row: int, data: Boundaries, spread: Spread, inner: int, outer: int) -> float:
-    """Least words of all tiles of one tensor, side by side, with so many tiles or more (rule IB9).
-
-    `outer` to `inner` (not included) are the fan-outs that were crossed since; windows are split by them.
-    """
+def words_of(t: int, data: Boundaries, spread: Spread, inner: int) -> float:
+    """Least words of all tiles of one tensor, side by side, that the fan-outs outside level `inner` make of one (rule IB9)."""
     bounds, terms, first_term, factor, fewest = data.bounds, data.terms, data.first_term, spread.factor, spread.fewest
     product = 1.0
     for a in range(data.axes[t]):
@@ -51,8 +48,8 @@ def words_of(t: int, count: IntArray, row: int, data: Boundaries, spread: Spread
             number, total = 1.0, 0.0
             for k in range(first, past):
                 d, c = terms[k, 0], terms[k, 1]
-                along = count[row, d]
-                for m in range(outer, inner):
+                along = 1
+                for m in range(inner):
                     along = next_ceiling(at_least(along, factor[m, d], fewest[m, d]), bounds[d])
                 along = bounds[d] if (corner >> (k - first)) & 1 else min(along, bounds[d])
                 total = total * along + c * float(bounds[d] - along) * number
@@ -63,11 +60,11 @@ def words_of(t: int, count: IntArray, row: int, data: Boundaries, spread: Spread
 
 
 @njit
-def charge(b: int, count: IntArray, row: int, outer: int, price: FloatArray, data: Boundaries, spread: Spread) -> float:
-    """Least cost of a boundary that closes at a place with `count` tiles, the fan-outs from `outer` on being inside (rule IB9)."""
+def charge(b: int, price: FloatArray, data: Boundaries, spread: Spread) -> float:
+    """Least cost of a boundary that closes last, with one tile outside all fan-outs (rules IB9, IB11)."""
     t, v, bounds = data.tensor[b], data.level[b], data.bounds
     factor, fewest, sharing = spread.factor, spread.fewest, spread.sharing
-    words = words_of(t, count, row, data, spread, v, outer)
+    words = words_of(t, data, spread, v)
     total = 0.0
     for k in range(data.start[b], data.start[b + 1]):
         if price[k] == 0.0:
@@ -75,8 +72,8 @@ def charge(b: int, count: IntArray, row: int, outer: int, price: FloatArray, dat
         number = words
         for d in range(bounds.shape[0]):
             if data.related[t, d] == 0:
-                times, every = count[row, d], outer == 0
-                for m in range(outer, v):
+                times, every = 1, True
+                for m in range(v):
                     if data.walked[k, m] == 1:
                         times = at_least(times, factor[m, d], fewest[m, d])
                         if every:
@@ -84,7 +81,7 @@ def charge(b: int, count: IntArray, row: int, outer: int, price: FloatArray, dat
                     elif factor[m, d] > 1:
                         every = False
                 number *= times
-        for m in range(outer, v):
+        for m in range(v):
             if data.diagonal[k, m] == 1 and sharing[t, m] < 1.0:
                 number = np.floor(number * sharing[t, m] * ROUNDED)
         off = spread.shared_words[data.share[k]] if data.share[k] >= 0 else 0.0
@@ -161,12 +158,11 @@ def _left_by_diagonals(data: Boundaries, spread: Spread, t: int, m: int) -> floa
 def base_of(data: Boundaries, price: FloatArray, spread: Spread, output_words: float, each: FloatArray) -> float:
     """What a profile costs at least if every boundary closes last; `each` is filled with the cost of every boundary (rule IB11)."""
     _fill_sharing(data, spread, output_words)
-    ones = np.ones((1, data.bounds.shape[0]), np.int64)
     total = 0.0
     for b in range(data.level.shape[0]):
         if data.level[b] == spread.factor.shape[0]:
             each[b] = at_macs(b, price, data, spread)
         else:
-            each[b] = charge(b, ones, 0, 0, price, data, spread)
+            each[b] = charge(b, price, data, spread)
         total += each[b]
     return total

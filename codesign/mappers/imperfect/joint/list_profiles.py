@@ -14,8 +14,8 @@ class Vectors(NamedTuple):
     """What every fan-out may do.
 
     Attributes:
-        flat: Vectors of all fan-outs, those of level v from ``start[v]`` on.
-        fewest: Tiles each needs.
+        flat: ``V x D`` spatial factors of all fan-outs, those of level v from ``start[v]`` on, each product once.
+        fewest: ``V x D`` children that work at least where the group is not split (rule IB9).
         start: ``L + 1``.
         children: ``L`` children of a fan-out.
     """

@@ -2,15 +2,15 @@
 
 import numpy as np
 
-from codesign.mappers.imperfect.imperfect_space import ImperfectSpace, ImperfectState, outermost
 from codesign.mappers.imperfect.joint.counts import ceilings
 from codesign.mappers.imperfect.joint.joint_problem import JointProblem
 from codesign.mappers.imperfect.joint.walk_tables import Cut, Walk
+from codesign.mapping.axes import allowed_axes
 from codesign.mapping.nest import IntArray
-from codesign.mapping.space import allowed_axes
+from codesign.mapping.space import MapSpace, MapState, outermost_state
 
 
-def state_of_walk(joint: JointProblem, space: ImperfectSpace, chosen: IntArray, walk: Walk) -> ImperfectState | None:
+def state_of_walk(joint: JointProblem, space: MapSpace, chosen: IntArray, walk: Walk) -> MapState | None:
     """The state whose loops leave the numbers of tiles of a walk; None where its fan-outs cannot be split along x and y."""
     factor, _ = joint.factors(chosen)
     levels, n_dims = len(walk.cells), len(joint.data.bounds)
@@ -105,13 +105,13 @@ def _split(joint: JointProblem, v: int, factor: IntArray) -> tuple[list[int], li
     return (rows[0][0], rows[0][2]) if rows else None
 
 
-def _as_state(
-    joint: JointProblem, space: ImperfectSpace, table: IntArray, inner_first: list[list[int]]
-) -> ImperfectState:
-    state = outermost(space)
+def _as_state(joint: JointProblem, space: MapSpace, table: IntArray, inner_first: list[list[int]]) -> MapState:
+    state = outermost_state(space)
     place = {d: i for i, d in enumerate(joint.dims)}
-    for i, (slot, d) in enumerate(space.open):
-        state.factor[i] = min(space.most[i], max(space.least[i], table[slot, place[int(d)]] if int(d) in place else 1))
+    factors = space.factors
+    for i, (slot, d) in enumerate(factors.open):
+        wanted = table[slot, place[int(d)]] if int(d) in place else 1
+        state.slot[i] = min(factors.most[i], max(factors.least[i], wanted))
     for v, row in enumerate(inner_first):
         pinned = [int(d) for d in space.order[v, space.n_free[v] :]]
         inner = [joint.dims[d] for d in row[::-1] if joint.dims[d] not in pinned]

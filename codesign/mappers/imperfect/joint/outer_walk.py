@@ -15,8 +15,16 @@ from codesign.core.jit import njit
 from codesign.mappers.imperfect.joint.boundaries import Boundaries
 from codesign.mappers.imperfect.joint.cells import Cells
 from codesign.mappers.imperfect.joint.joint_problem import JointProblem
+from codesign.mappers.imperfect.joint.least_costs import Spread
 from codesign.mappers.imperfect.joint.outer_costs import OuterCosts
-from codesign.mappers.imperfect.joint.walk_kernel import add_term, fill_words, sliding_dims
+from codesign.mappers.imperfect.joint.walk_kernel import (
+    States,
+    fill_known,
+    fill_times,
+    grid_places,
+    room_for_times,
+    sliding_dims,
+)
 from codesign.mapping.nest import FloatArray, IntArray
 
 MOST_VALUES = 12_000_000
@@ -35,42 +43,21 @@ def outer_prices(data: Boundaries, price: FloatArray, level: int, levels: int) -
 
 @njit
 def fill_outer_known(
-    cells: Cells, data: Boundaries, price: FloatArray, level: int, levels: int, sharing: FloatArray, output_words: float,
-    known: FloatArray,
-) -> None:  # fmt: skip
+    cells: Cells, data: Boundaries, price: FloatArray, level: int, spread: Spread, known: FloatArray
+) -> None:
     """``B x N`` what closing each boundary costs at every cell, whatever the fan-outs do from `level` on inwards."""
-    dims = data.bounds.shape[0]
-    widest = 1
-    for d in range(dims):
-        widest = max(widest, cells.size[d])
-    times = np.ones((data.weight.shape[0], dims, widest), np.int64)
-    along = np.ones((data.level.shape[0], dims, 2 * widest), np.int64)
-    for d in range(dims):
-        for i in range(cells.size[d]):
-            number = cells.axis_count[cells.axis_start[d] + i]
-            times[:, d, i] = number
-            for b in range(data.level.shape[0]):
-                along[b, d, 2 * i] = number
-                along[b, d, 2 * i + 1] = data.bounds[d] if data.level[b] > level else number
-    words = np.empty(known.shape[1])
-    known[:] = 0.0
+    times, along = room_for_times(cells, data)
+    fill_times(cells, data, level, spread.factor, spread.fewest, times, along)
     for b in range(data.level.shape[0]):
-        filled = False
-        for k in range(data.start[b], data.start[b + 1]):
-            if price[k] == 0.0:
-                continue
-            if not filled:
-                fill_words(b, cells.place, along, data, words)
-                filled = True
-            off = output_words if data.share[k] >= 0 else 0.0
-            add_term(k, b, cells.place, times, data, sharing, min(data.level[b], levels), words, price[k], off, known)
+        for d in range(data.bounds.shape[0] if data.level[b] > level else 0):
+            for i in range(cells.size[d]):
+                along[b, d, 2 * i + 1] = data.bounds[d]
+    known[:] = np.nan
+    fill_known(cells, data, price, 0, data.level.shape[0], times, along, spread, known)
 
 
 @njit
-def walk_inwards(
-    cells: Cells, value: FloatArray, order: IntArray, open_of: IntArray, digit: IntArray, data: Boundaries,
-    ended: IntArray, known: FloatArray,
-) -> None:  # fmt: skip
+def walk_inwards(cells: Cells, value: FloatArray, states: States, data: Boundaries, known: FloatArray) -> None:
     """From the least costs after the loops of a level to those before them: ``S x N``, changed in place.
 
     A free loop may leave any number of tiles of the lattice, not only those of one loop.
@@ -78,21 +65,18 @@ def walk_inwards(
     n = value.shape[1]
     dims, tensors = data.related.shape[1], data.related.shape[0]
     slides = sliding_dims(data)
-    grid = np.zeros(n, np.int64)
-    for c in range(n):
-        for d in range(dims):
-            grid[c] += cells.place[c, d] * cells.stride[d]
-    slid = np.empty(n)
-    for i in range(order.shape[0] - 1, -1, -1):
-        s = order[i]
+    grid = grid_places(cells)
+    slid, open_of = np.empty(n), states.open_of
+    for i in range(states.order.shape[0] - 1, -1, -1):
+        s = states.order[i]
         for t in range(tensors):
             o = open_of[s, t]
             if o == 0:
                 continue
-            into, first, past = s - o * digit[t], data.first[t] + ended[t] - o, data.first[t] + ended[t]
+            into, past = s - o * states.digit[t], data.first[t] + states.ended[t] + 1
             for c in range(n):
                 slid[c] = value[into, c]
-                for b in range(first, past):
+                for b in range(past - o, past):
                     slid[c] += known[b, c]
                 value[s, c] = min(value[s, c], slid[c])
             for d in range(dims):
@@ -123,16 +107,13 @@ def _least_further(cells: Cells, grid: IntArray, d: int, given: FloatArray, valu
                 value[c] = min(value[c], running[c])
 
 
-def least_of_starts(
-    cells: Cells, value: FloatArray, open_of: IntArray, ended: IntArray, data: Boundaries, known: FloatArray,
-    fits: IntArray,
-) -> float:  # fmt: skip
+def least_of_starts(value: FloatArray, states: States, data: Boundaries, known: FloatArray, fits: IntArray) -> float:
     """The least cost over all cells and states at the start of a level; tensors that closed further in pay where they start."""
     least = math.inf
-    for s, row in enumerate(open_of):
+    for s, row in enumerate(states.open_of):
         total = value[s].copy()
         for t, o in enumerate(row):
-            for b in range(data.first[t] + 1, data.first[t] + 1 + int(ended[t] - o)):
+            for b in range(data.first[t] + 1, data.first[t] + 1 + int(states.ended[t] - o)):
                 total = total + known[b]
         total[fits[s] == 0] = math.inf
         least = min(least, float(total.min(initial=math.inf)))
@@ -147,8 +128,9 @@ def outer_costs(joint: JointProblem, price: FloatArray) -> OuterCosts | None:
         return None
     level = int(wide[0])
     prices = outer_prices(data, price, level, levels)
-    sharing = joint.unknown_sharing
     ones = np.ones(len(data.bounds), np.int64)
+    plain = np.ones((levels, len(ones)), np.int64)
+    spread = Spread(plain, plain, np.full(levels, joint.output_words), joint.unknown_sharing, np.ones(levels, np.int64))
     value, cells, known = np.zeros((0, 0)), None, np.zeros((0, 0))
     for v in range(level + 1):
         inner = joint.cells(v, ones)
@@ -164,16 +146,14 @@ def outer_costs(joint: JointProblem, price: FloatArray) -> OuterCosts | None:
             here = cells.cell[inner.place @ cells.stride] if len(inner.place) else np.zeros(0, np.int64)
             table[:, here >= 0] = value[joint.arriving(v - 1)][:, here[here >= 0]]
         known = np.zeros((len(data.level), len(inner.place)))
-        fill_outer_known(inner, data, prices, level, levels, sharing, joint.output_words, known)
-        walk_inwards(inner, table, states.order, states.open_of, states.digit, data, states.ended + 1, known)
+        fill_outer_known(inner, data, prices, level, spread, known)
+        walk_inwards(inner, table, states, data, known)
         joint.work += table.size
         value, cells = table, inner
     assert cells is not None
     states = joint.states[level]
     fits = _fit_together(joint, cells, level)
-    return OuterCosts(
-        level, cells, value, least_of_starts(cells, value, states.open_of, states.ended, data, known, fits), prices
-    )
+    return OuterCosts(level, cells, value, least_of_starts(value, states, data, known, fits), prices)
 
 
 def _fit_together(joint: JointProblem, cells: Cells, level: int) -> IntArray:

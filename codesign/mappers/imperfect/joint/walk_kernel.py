@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codesign.core.jit import njit
+from codesign.core.jit import njit, njit_inline
 from codesign.mappers.imperfect.joint.boundaries import Boundaries
 from codesign.mappers.imperfect.joint.cells import Cells, SmallArray
 from codesign.mappers.imperfect.joint.counts import at_least, next_ceiling
@@ -53,20 +53,22 @@ def fill_times(
                     times[k, d, i] = asked
 
 
-class StateTable(NamedTuple):
-    """The states of one level.
+class States(NamedTuple):
+    """The states of one level: how many boundaries of every tensor are open.
 
     Attributes:
-        order: States, more open tensors first.
-        open_of: ``S x T`` open boundaries of each tensor.
+        ended: ``T`` boundaries further in than the level's node, that at the MACs not included.
         digit: ``T`` weight of a tensor's count in a state.
-        ended: ``T`` boundaries of each tensor further in than this level's node, one for the MACs included.
+        open_of: ``S x T`` open boundaries.
+        order: ``S`` states, more open tensors first.
+        opens: ``T`` 1 where the next level in keeps the tensor.
     """
 
-    order: IntArray
-    open_of: IntArray
-    digit: IntArray
     ended: IntArray
+    digit: IntArray
+    open_of: IntArray
+    order: IntArray
+    opens: IntArray
 
 
 class Closing(NamedTuple):
@@ -81,7 +83,7 @@ class Closing(NamedTuple):
 
 @njit
 def walk_level(
-    cells: Cells, table: FloatArray, source: IntArray, states: StateTable, data: Boundaries, price: FloatArray, v: int,
+    cells: Cells, table: FloatArray, source: IntArray, states: States, data: Boundaries, price: FloatArray, v: int,
     spread: Spread, most: FloatArray,
 ) -> int:  # fmt: skip
     """All loops in time of one level: free loops, closings, windows that slide (rule IB12). Returns steps taken.
@@ -98,18 +100,10 @@ def walk_level(
         most: ``S`` costs that matter.
     """
     n_states, n = table.shape
-    dims, tensors, boundaries = data.related.shape[1], data.related.shape[0], data.level.shape[0]
-    widest = 1
-    for d in range(dims):
-        widest = max(widest, cells.size[d])
-    times = np.ones((data.weight.shape[0], dims, widest), np.int64)
-    along = np.ones((boundaries, dims, 2 * widest), np.int64)
+    times, along = room_for_times(cells, data)
     fill_times(cells, data, v, spread.factor, spread.fewest, times, along)
-    known = np.full((boundaries, n), np.nan)
-    grid = np.zeros(n, np.int64)
-    for c in range(n):
-        for d in range(dims):
-            grid[c] += cells.place[c, d] * cells.stride[d]
+    known = np.full((data.level.shape[0], n), np.nan)
+    grid = grid_places(cells)
     slides = sliding_dims(data)
     live = np.empty(n, np.int64)
     work = 0
@@ -119,17 +113,37 @@ def walk_level(
             continue
         work += _free_loops(cells, table, source, s, most[s], states.open_of, data.related, grid)
         many = list_row(table, s, most[s], live)
-        for t in range(tensors):
+        for t in range(data.related.shape[0]):
             o = states.open_of[s, t]
             if o > 0:
-                past = data.first[t] + states.ended[t]
+                past = data.first[t] + states.ended[t] + 1
                 closing = Closing(s, t, s - o * states.digit[t], past - o, past)
-                _fill_known(cells, data, price, past - o, past, times, along, spread, known)
+                fill_known(cells, data, price, past - o, past, times, along, spread, known)
                 work += _closings(
                     cells, table, source, states.open_of[s], data.related, closing, most[closing.into], known, grid, slides,
                     live[:many],
                 )  # fmt: skip
     return work
+
+
+@njit
+def room_for_times(cells: Cells, data: Boundaries) -> tuple[IntArray, IntArray]:
+    """Room for `fill_times`."""
+    dims, widest = data.bounds.shape[0], 1
+    for d in range(dims):
+        widest = max(widest, cells.size[d])
+    times = np.ones((data.weight.shape[0], dims, widest), np.int64)
+    return times, np.ones((data.level.shape[0], dims, 2 * widest), np.int64)
+
+
+@njit
+def grid_places(cells: Cells) -> IntArray:
+    """``N`` place of every cell in the grid."""
+    grid = np.zeros(cells.place.shape[0], np.int64)
+    for c in range(grid.shape[0]):
+        for d in range(cells.stride.shape[0]):
+            grid[c] += cells.place[c, d] * cells.stride[d]
+    return grid
 
 
 @njit
@@ -161,34 +175,42 @@ def _free_loops(
     grid: IntArray,
 ) -> int:  # fmt: skip
     """Loops over dimensions that index no open tensor cost nothing."""
-    n_states, n = table.shape
-    work = 0
+    work, nothing = 0, np.zeros((0, 0))
     for d in range(related.shape[1]):
         free = cells.size[d] > 1
         for t in range(related.shape[0]):
             free = free and (open_of[s, t] == 0 or related[t, d] == 0)
-        if not free:
-            continue
-        for c in range(n):
-            value = table[s, c]
-            if value > most:
-                continue
-            at = cells.place[c, d]
-            base = grid[c] - at * cells.stride[d]
-            f0 = cells.next_start[d] + cells.first[cells.first_start[d] + at]
-            f1 = cells.next_start[d] + cells.first[cells.first_start[d] + at + 1]
-            for f in range(f0, f1):
-                to = cells.next[f]
-                if to >= cells.size[d]:
-                    break
-                work += 1
-                target = cells.cell[base + to * cells.stride[d]]
-                if target < 0:
-                    break
-                if value < table[s, target]:
-                    table[s, target] = value
-                    if source.shape[1] > 0:
-                        source[s, target] = c * n_states + s
+        for c in range(table.shape[1] if free else 0):
+            if table[s, c] <= most:
+                work += _offer_loops(cells, table, source, d, c, s, s, 0, 0, most, nothing, grid)
+    return work
+
+
+@njit_inline
+def _offer_loops(
+    cells: Cells, table: FloatArray, source: IntArray, d: int, c: int, s: int, into: int, first: int, past: int, most: float,
+    known: FloatArray, grid: IntArray,
+) -> int:  # fmt: skip
+    """Offer state `into` what every loop over d leaves of cell c in state s, the boundaries from `first` on closed after it."""
+    n_states, at, work = table.shape[0], cells.place[c, d], 0
+    value, base = table[s, c], grid[c] - at * cells.stride[d]
+    f0 = cells.next_start[d] + cells.first[cells.first_start[d] + at]
+    f1 = cells.next_start[d] + cells.first[cells.first_start[d] + at + 1]
+    for f in range(f0, f1):
+        to = cells.next[f]
+        if to >= cells.size[d]:
+            break
+        work += 1
+        target = cells.cell[base + to * cells.stride[d]]
+        if target < 0:
+            break
+        more = value
+        for b in range(first, past):
+            more += known[b, target]
+        if more <= most and more < table[into, target]:
+            table[into, target] = more
+            if source.shape[1] > 0:
+                source[into, target] = c * n_states + s
     return work
 
 
@@ -216,35 +238,13 @@ def _closings(
         for other in range(tensors):
             # a window of another tensor may slide along the same loop and close after it
             alone = alone and (open_now[other] == 0 or related[other, d] == 0 or slides[other, d] == 1)
-        if not alone:
-            continue
-        size, stride, start = cells.size[d], cells.stride[d], cells.next_start[d]
-        for i in range(live.shape[0]):
-            c = live[i]
-            at = cells.place[c, d]
-            base = grid[c] - at * stride
-            f0 = start + cells.first[cells.first_start[d] + at]
-            f1 = start + cells.first[cells.first_start[d] + at + 1]
-            for f in range(f0, f1):
-                to = cells.next[f]
-                if to >= size:
-                    break
-                work += 1
-                target = cells.cell[base + to * stride]
-                if target < 0:
-                    break
-                more = table[s, c]
-                for b in range(first, past):
-                    more += known[b, target]
-                if more <= most and more < table[into, target]:
-                    table[into, target] = more
-                    if source.shape[1] > 0:
-                        source[into, target] = c * n_states + s
+        for i in range(live.shape[0] if alone else 0):
+            work += _offer_loops(cells, table, source, d, live[i], s, into, first, past, most, known, grid)
     return work
 
 
 @njit
-def _fill_known(
+def fill_known(
     cells: Cells, data: Boundaries, price: FloatArray, first: int, past: int, times: IntArray, along: IntArray,
     spread: Spread, known: FloatArray,
 ) -> None:  # fmt: skip

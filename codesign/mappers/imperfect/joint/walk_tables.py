@@ -1,13 +1,10 @@
-"""The tables of a walk over numbers of tiles, its states, and what profiles and their parts are (rules IB8, IB12, IB15)."""
+"""The tables of a walk over numbers of tiles, and what profiles and their parts are (rules IB8, IB12, IB15)."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
-
 from codesign.mappers.imperfect.joint.cells import Cells
 from codesign.mappers.imperfect.joint.least_costs import Spread
-from codesign.mappers.imperfect.joint.walk_kernel import StateTable
 from codesign.mapping.nest import FloatArray, IntArray
 
 
@@ -36,56 +33,20 @@ class Walk:
 
 
 @dataclass(frozen=True)
-class States:
-    """The states of one level: how many boundaries of every tensor are open.
-
-    Args:
-        ended: ``T`` boundaries further in than the level's node.
-        digit: ``T`` weight of a tensor's count in a state.
-        open_of: ``S x T`` open boundaries.
-        order: ``S`` states, more open tensors first.
-        opens: ``T`` 1 where the next level in keeps the tensor.
-    """
-
-    ended: IntArray
-    digit: IntArray
-    open_of: IntArray
-    order: IntArray
-    opens: IntArray
-
-    @property
-    def table(self) -> StateTable:
-        """What compiled walks look up."""
-        return StateTable(self.order, self.open_of, self.digit, self.ended + 1)
-
-
-@dataclass(frozen=True)
 class Profile:
     """What every fan-out does, and what follows from that alone.
 
     Args:
-        factor: ``L x D`` spatial factors.
-        fewest: ``L x D`` tiles that each needs.
+        spread: That.
         price: ``K`` prices of every term.
-        shared_words: ``L`` output words that the instances of a level hold at most.
-        sharing: ``T x L`` what diagonals leave of the words of a fan-out at least.
         each: ``B`` least cost of every boundary.
         base: Their sum and the constant.
     """
 
-    factor: IntArray
-    fewest: IntArray
+    spread: Spread
     price: FloatArray
-    shared_words: FloatArray
-    sharing: FloatArray
     each: FloatArray
     base: float
-
-    @property
-    def spread(self) -> Spread:
-        """What compiled walks look up."""
-        known = np.ones(len(self.factor), np.int64)
-        return Spread(self.factor, self.fewest, self.shared_words, self.sharing, known)
 
 
 class Cut(NamedTuple):

@@ -131,9 +131,7 @@ def _width(tile: Tile, split: Split, pieces: int) -> int:
 
 
 @njit
-def _input_words(
-    core: Core, tile: Tile, split: Split, block: Block, shared: bool, outer_w: int, fills: int
-) -> tuple[int, int]:
+def _input_words(tile: Tile, split: Split, block: Block, shared: bool, outer_w: int, fills: int) -> tuple[int, int]:
     """Words written into the small buffers of inputs, and those they read from each other's halos by sharing."""
     heights = _height(tile, split, 1 if block.rounds_w == 1 else block.rounds_h)
     rows = (heights * tile.C * tile.B) & LOW_32
@@ -198,7 +196,7 @@ def _try(
     over_w = ceil_div(block.rounds_w, block.share_w) if share_w else block.rounds_w
     inner_rounds = block.rounds_w * block.rounds_h * split.rounds_b
     outer_rounds = over_w * block.rounds_h * split.rounds_b
-    in_writes, in_local = _input_words(core, tile, split, block, share_w, over_w, over_k)
+    in_writes, in_local = _input_words(tile, split, block, share_w, over_w, over_k)
     heights = _height(tile, split, 1 if over_w == 1 else block.rounds_h)
     big_inputs = (heights * _width(tile, split, 1) * tile.C * tile.B) & LOW_32
     big_inputs *= 1 if share_k and share_w and not stream else over_k

@@ -12,7 +12,7 @@ from codesign.arch.architecture import Architecture, Arithmetic, Fanout, Links
 from codesign.core.errors import UserError
 from codesign.core.goals import OBJECTIVES, Budget, Objective, Proof
 from codesign.cost.arrays import Reuse, encode_problem
-from codesign.mappers.imperfect.imperfect_search import ImperfectSearch
+from codesign.mappers.driver import Encoded
 from codesign.mappers.imperfect.joint import joint_search
 from codesign.mappers.imperfect.joint.joint_problem import JointProblem
 from codesign.mappers.imperfect.joint.joint_search import search_jointly
@@ -75,8 +75,8 @@ def attack_bound(problem: MappingProblem, objective: Objective, worse: float) ->
     least, _ = least_of_all(problem, objective)
     if not math.isfinite(least):
         return 0.0
-    search = ImperfectSearch.of(problem, objective, Reuse.TIMELOOP)
-    bound, _ = search_jointly(search, worse * least, 1e8, math.inf)
+    search = Encoded.of(problem, Reuse.TIMELOOP)
+    bound, _ = search_jointly(search, objective, worse * least, 1e8, math.inf)
     if any(len(axis.terms) > 1 for tensor in problem.computation.tensors for axis in tensor.axes):
         with suppress(UserError):  # a fixed factor that divides no bound: there is no perfect mapping
             perfect = create("exact").map(replace(problem, imperfect=False), objective, budget=Budget(), seed=0)

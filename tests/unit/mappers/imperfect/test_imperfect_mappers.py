@@ -12,12 +12,12 @@ from codesign.core.errors import UserError
 from codesign.core.goals import OBJECTIVES, Budget, Objective, Proof
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, evaluate
+from codesign.mappers.driver import Encoded
 from codesign.mappers.imperfect.bound import fewest_steps, least_tiles, least_value
-from codesign.mappers.imperfect.imperfect_search import ImperfectSearch
-from codesign.mappers.imperfect.imperfect_space import ImperfectState, outermost, state_of
 from codesign.mappers.registry import create
 from codesign.mapping.constraints import Constraints, LevelConstraints, MappingProblem
 from codesign.mapping.mapping import Spatial
+from codesign.mapping.space import MapState, outermost_state
 from codesign.workloads.computation import Computation
 
 SEARCHES = ("anneal", "random", "genetic", "exact")
@@ -77,17 +77,17 @@ def test_a_prime_no_longer_idles_the_array() -> None:
 
 def every_value(problem: MappingProblem, objective: Objective) -> float:
     """The least value of the space, every factor, order and bypass tried."""
-    search = ImperfectSearch.of(problem, objective, Reuse.TIMELOOP)
-    space = search.space
+    encoded = Encoded.of(problem, Reuse.TIMELOOP)
+    factors = encoded.space.factors
     bounds = problem.computation.bounds
-    ranges = [range(1, min(int(most), bounds[d]) + 1) for most, (_, d) in zip(space.most, space.open, strict=True)]
+    ranges = [range(1, min(int(most), bounds[d]) + 1) for most, (_, d) in zip(factors.most, factors.open, strict=True)]
     orders = [list(permutations(range(len(bounds)))) for _ in problem.architecture.levels]
     best = math.inf
-    start = outermost(space)
-    for factors in product(*ranges):
+    start = outermost_state(encoded.space)
+    for chosen in product(*ranges):
         for order in product(*orders):
-            state = ImperfectState(np.array(factors, np.int64), np.array(order, np.int64), start.keep.copy())
-            best = min(best, search.value(state))
+            state = MapState(np.array(chosen, np.int64), np.array(order, np.int64), start.keep.copy())
+            best = min(best, encoded.value(state, objective))
     return best
 
 
@@ -121,8 +121,8 @@ def test_a_mapping_is_a_state_and_back() -> None:
     problem = MappingProblem(PRODUCT, machine(), imperfect=True)
     found = create("anneal").map(problem, Objective.EDP, budget=Budget(evaluations=900), seed=2)
     assert found.mapping is not None and found.cost is not None
-    search = ImperfectSearch.of(problem, Objective.EDP, Reuse.TIMELOOP)
-    assert search.value(state_of(search.space, problem, found.mapping)) == found.cost.edp
+    encoded = Encoded.of(problem, Reuse.TIMELOOP)
+    assert encoded.value(encoded.state_of(found.mapping), Objective.EDP) == found.cost.edp
 
 
 def test_what_never_fits_has_its_reason() -> None:

@@ -9,7 +9,7 @@ from codesign.arch.presets import load_preset
 from codesign.core.goals import OBJECTIVES, Budget, Objective, Proof
 from codesign.cost.arrays import Reuse
 from codesign.library.inputs import as_computation
-from codesign.mappers.imperfect.imperfect_search import search_by_annealing
+from codesign.mappers.annealing import AnnealingMapper
 from codesign.mappers.registry import create
 from codesign.mapping.constraints import MappingProblem
 from experiments.attacks.imperfect_problems import draw
@@ -49,10 +49,8 @@ def attack_layer(layer: str, preset: str, evaluations: int) -> None:
     bound = Objective.EDP.of(claimed.cost) / (1.0 + claimed.gap)
     perfect = create("exact").map(replace(problem, imperfect=False), Objective.EDP, budget=Budget(), seed=0)
     for start in (perfect.mapping, claimed.mapping):
-        found = search_by_annealing(
-            problem, Objective.EDP, Budget(evaluations=evaluations), 0, Reuse.TIMELOOP,
-            moves=6000, runs=40, temperatures=(0.5, 0.003), start=start,
-        )  # fmt: skip
+        budget = Budget(evaluations=evaluations)
+        found = AnnealingMapper().search_from(start, problem, Objective.EDP, budget, 0, Reuse.TIMELOOP)
         assert found.cost is not None
         assert Objective.EDP.of(found.cost) >= bound * (1 - 1e-9), (layer, preset)
 

@@ -43,7 +43,7 @@ def _compare(joint: JointProblem, number: int, rng: random.Random) -> tuple[int,
     A limit may also drop nests that leave children of a fan-out idle: they belong to another profile.
     """
     assert joint.fan_outs is not None
-    pools = [rng.sample(range(len(v)), min(6, len(v))) for v in joint.fan_outs.vectors]
+    pools = [rng.sample(range(n), min(6, n)) for n in np.diff(joint.fan_outs.start).tolist()]
     rows = [np.array([rng.choice(pool) for pool in pools]) for _ in range(number)]
     equal = beyond = 0
     for row in rows:

@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from codesign.scheduling.cosma.executor import Execution, ExecutionFaultError, execute, mixing_kernel
 from codesign.scheduling.cosma.graph import GraphTensor, Operator, OperatorGraph
 from codesign.scheduling.cosma.plan import Plan, Residency
 from codesign.scheduling.cosma.result import Schedule
 from codesign.scheduling.cosma.solve import schedule_cosma
+from tests.cosma_executor import Execution, ExecutionFaultError, execute, mixing_kernel
 
 
 def spilling() -> Schedule:

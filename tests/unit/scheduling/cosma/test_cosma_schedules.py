@@ -15,7 +15,6 @@ from codesign.scheduling.cosma.addresses import place
 from codesign.scheduling.cosma.baselines import Replacement, schedule_baseline
 from codesign.scheduling.cosma.compare import baseline_orders, baseline_rows
 from codesign.scheduling.cosma.divide import conquer
-from codesign.scheduling.cosma.executor import execute
 from codesign.scheduling.cosma.graph import GraphTensor, Operator, OperatorGraph, read_graph, unread_tensors
 from codesign.scheduling.cosma.integer_program import Solver, solve_program
 from codesign.scheduling.cosma.objective import BYTES, Quantity, TrafficWeights, weights_on
@@ -30,6 +29,7 @@ from codesign.scheduling.cosma.plan import (
 from codesign.scheduling.cosma.result import Schedule, TooSmall, schedule_to_dict
 from codesign.scheduling.cosma.segments import narrow_segments
 from codesign.scheduling.cosma.solve import DEFAULT_EFFORT, Effort, _repair, schedule_cosma
+from tests.cosma_executor import execute
 
 GRAPHS = Path(__file__).parents[3] / "data" / "cosma" / "graphs"
 
