@@ -157,7 +157,7 @@ def array_least(plan: NestPlan) -> ArrayLeast:
 
     A step's words come in lines of their own, since an element has one register an operand. Without links a word that several elements
     want is read, or added to, once for each of them, and a memory gives or takes a word once a cycle. A local memory gives one sum a cycle:
-    to a step, or to the scratchpad.
+    to a step, or to the scratchpad. Commands of the array follow each other (K3), see `_one_after_another`.
     """
     p, steps = plan.p, math.prod(loop.factor for loop in plan.loops)
     streams = [steps * _step_lines(plan, q) for q in "AB" if q not in p.local]
@@ -166,7 +166,39 @@ def array_least(plan: NestPlan) -> ArrayLeast:
     results = accesses(plan, "O") * _step_lines(plan, "O")
     sums = steps + accesses(plan, "O") if "O" in p.local else steps
     size = {q: math.prod(plan.tile(q, plan.sp(q))) * plan.tensors[q].bits // 8 for q in "ABO"}
-    return ArrayLeast(max(feed, results, sums), size["A"] + size["B"], size["O"])
+    alone = _one_after_another(plan)
+    return ArrayLeast(max(feed, results, sums, alone), size["A"] + size["B"], size["O"])
+
+
+def _one_after_another(plan: NestPlan) -> int:
+    """Cycles of the array's commands, of which one begins in the last cycle of another at the earliest (K3, K6).
+
+    Fills are among them, unless local memories fill beside the array and the operand's tile has a second place. A drain of w words
+    of l lines each takes (w - 1) l + 1 cycles, as its last lines leave beside the next run.
+    """
+    p, runs, steps = (
+        plan.p,
+        math.prod(x.factor for x in plan.loops[: plan.n_seq]),
+        math.prod(x.factor for x in plan.loops[plan.n_seq :]),
+    )
+    streams = [_step_lines(plan, q) for q in "AB" if q not in p.local]
+    feed, lines = max([1, max(streams, default=0) if p.feeds_both else sum(streams)]), _step_lines(plan, "O")
+    fills = {q: _fill_lines(plan, q) for q in "AB" if q in p.local}
+    total = sum(fills.values())
+    if p.fills_beside:
+        size = {q: math.prod(plan.tile(q, plan.loc(q), local=True)) * plan.chip_bytes(q) for q in "ABO"}
+        left = p.local_bytes - sum(size.values())
+        apart = [q for q in fills if size[q] > left]
+        total = sum(fills[q] for q in apart)
+        if not apart and size["A"] + size["B"] > left:  # one of the two has a second place at most
+            total = min(fills.values())
+    if "O" not in p.local:
+        return total + runs * (feed + (steps - 1) * max(feed, lines))
+    words = math.prod(plan.tile("O", plan.loc("O"), local=True))
+    drains = accesses(plan, "O") // words
+    begun = math.prod(x.factor for i, x in enumerate(plan.loops[: plan.n_seq]) if any(plan.move("O", i)))
+    again = max(0, drains - begun)  # tiles of sums that were there before
+    return total + runs * steps * feed + drains * ((words - 1) * lines + 1) + again * words * lines
 
 
 def core_least(made: CoreImage) -> ArrayLeast:
