@@ -222,11 +222,11 @@ def core_least(made: CoreImage) -> ArrayLeast:
     results = leaves * max(again, math.ceil(words * PARTIAL_BYTES / p.line_bytes))
     step = max([1, max(feeds, default=0) if p.feeds_both else sum(feeds)]) // max(1, items[RUN])
     lines = results // max(1, leaves)
-    alone = sum(_launch_least(s, fill_lines, max(1, step), max(1, lines), "O" in p.local) for s in made.shapes)
+    in_turn = sum(_launch_least(s, fill_lines, max(1, step), max(1, lines), "O" in p.local) for s in made.shapes)
     loads = [t for t in made.transfers if not t[4]]
     stores = [t for t in made.transfers if t[4]]
     first, last = (box_bytes(t[0]) if t else 0 for t in (loads[0] if loads else (), stores[-1] if stores else ()))
-    return ArrayLeast(max(feed, results, alone, items[RUN] + (items[DRAIN] if "O" in p.local else 0)), first, last)
+    return ArrayLeast(max(feed, results, in_turn, items[RUN] + (items[DRAIN] if "O" in p.local else 0)), first, last)
 
 
 def _launch_least(shape: CommandShape, fills: Mapping[int, int], feed: int, lines: int, keeps_sums: bool) -> int:

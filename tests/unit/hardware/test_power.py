@@ -13,6 +13,7 @@ from codesign.hardware.execute import random_values
 from codesign.hardware.parts import PARTS
 from codesign.hardware.power import MEMORY_FACTOR, MeasuredMachine, memory_figures, stretches_of
 from codesign.hardware.synthesis import SynthesisError
+from codesign.hardware.verilator import find_verilator
 from codesign.hardware.waves import read_waves, traced_only
 from codesign.library.build_jobs import make_job
 from codesign.library.build_options import BuildOptions, Request
@@ -72,7 +73,8 @@ def test_power_is_of_one_layer_that_verilator_runs() -> None:
         BuildOptions(power=True, simulate=True, simulator="amaranth")
 
 
-@pytest.mark.slow
+@pytest.mark.slow("oracle")
+@pytest.mark.skipif(find_verilator() is None, reason="no Verilator or no C++ compiler")
 def test_the_cells_of_a_whole_machine_do_what_the_simulation_does(monkeypatch: pytest.MonkeyPatch) -> None:
     design = "pe_rows=4,pe_cols=4,links=systolic,scratchpad_kib=32,local_bytes=64,banks=1,burst_beats=4,bus_bits=64"
     options = BuildOptions(space="scratchpad", design=design, layer="gemm M=16 N=16 K=16", evaluations=50)
