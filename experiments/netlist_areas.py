@@ -27,7 +27,7 @@ from codesign.hardware.parameters import Control, Parameters
 from codesign.hardware.parts import synthesize_part
 from codesign.hardware.synthesis import cell_library
 
-WANTED = {"element": 15, "network": 24, "crossbar": 9, "reader": 9, "writer": 9, "loops": 8, "unit": 12}
+WANTED = {"element": 15, "network": 24, "crossbar": 9, "reader": 9, "writer": 9, "loops": 8, "unit": 24}
 """Netlists of each part."""
 
 LEAST_TO_HOLD_OUT = 6

@@ -1,46 +1,34 @@
-"""Power of the array's elements from their switching: `python -m experiments.switching_power`.
+"""Power of whole machines from switching: `python -m experiments.switching_power [--case NAME] [--operands KIND]`.
 
-A small machine is simulated in Amaranth's simulator; what every element hears, and what its local memory gives, is recorded cycle by cycle. One element is mapped to
-the cells of an open 0.18 um library and run on these records, all elements side by side; its outputs must be those recorded. Edges of nets are priced by the
-library's pin capacitances and internal energies (`codesign.hardware.activity` says what is not in it). Elements are nine tenths of a large machine's NANDs.
-The last line is one JSON object.
+A machine is generated, mapped to the cells of an open 0.18 um library, and simulated; what its registers and ports held is replayed on the cells, as
+`codesign build --power` does (`codesign.hardware.power`). With `--whole` a run is also replayed from its first cycle to its last: the figure of the
+stretches that are drawn otherwise stands beside it. The last line is one JSON object.
 """
 
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from codesign.core.errors import UserError
-from codesign.core.goals import Budget, Objective
-from codesign.hardware.activity import gate_netlist, switching_energy
-from codesign.hardware.execute import nest_job, wanted_result
-from codesign.hardware.nest_loops import parameters_of
-from codesign.hardware.rtl.machine import register_map
-from codesign.hardware.simulate import simulate_in_python
-from codesign.hardware.verilog import generate
-from codesign.mappers.registry import create
-from codesign.mapping.constraints import MappingProblem
+from codesign.hardware.parts import PARTS
+from codesign.hardware.power import MachinePower, MeasuredMachine
+from codesign.library.build_jobs import make_job
+from codesign.library.build_options import BuildOptions, Request
 from codesign.workloads.computation import Computation
 from experiments.mappers_common import markdown
-from spaces.parameters import Value
-from spaces.scratchpad import SCRATCHPAD
 
-DATAFLOWS = ("weight-stationary", "output-stationary", "input-stationary", "row-stationary")
-DESIGN: dict[str, Value] = {
-    "pe_rows": 4,
-    "pe_cols": 4,
-    "links": "systolic",
-    "scratchpad_kib": 32,
-    "local_bytes": 64,
-    "banks": 4,
-    "burst_beats": 16,
-    "bus_bits": 64,
+SMALL = "pe_rows=4,pe_cols=4,links=systolic,scratchpad_kib=32,local_bytes=64,banks=4,burst_beats=16,bus_bits=64"
+LARGE = "pe_rows=16,pe_cols=16,links=systolic,scratchpad_kib=128,local_bytes=64,banks=8,burst_beats=16,bus_bits=128"
+CASES = {
+    "weights kept": (f"{SMALL},dataflow=weight-stationary", "gemm M=32 N=32 K=32"),
+    "sums kept": (f"{SMALL},dataflow=output-stationary", "gemm M=32 N=32 K=32"),
+    "full size": (f"{LARGE},dataflow=weight-stationary", "conv K=128 C=256 P=28 Q=28 R=1 S=1"),
 }
+KINDS = ("uniform", "rectified")
 
 
 @dataclass(frozen=True)
@@ -48,37 +36,31 @@ class Row:
     """One machine on one kind of operands.
 
     Args:
-        dataflow: What the elements keep.
+        case: Which machine and layer.
         operands: How they are drawn.
-        cycles: Of the run, registers' writing left out.
-        multiplications: In it.
-        pj: By multiplication, of elements, memories left out.
-        clock_share: Of it, the flip-flops' clock pins.
-        milliwatts: Of 256 such elements at 100 MHz with leakage.
+        cycles: Of the run.
+        replayed: Of them, those whose edges were counted.
+        pj: By multiplication, leakage left out.
+        within: Half of the 95 % interval of that, as a share.
+        elements, around, clock, memories: Shares of it: nets of the elements, nets of the other logic, clock pins with their tree, memories.
+        clock_ns: Of a cycle.
+        milliwatts: At that clock, with leakage.
+        error: Of the drawn stretches beside the whole run, as a share; None where that was not replayed.
     """
 
-    dataflow: str
+    case: str
     operands: str
     cycles: int
-    multiplications: int
+    replayed: int
     pj: float
-    clock_share: float
+    within: float
+    elements: float
+    around: float
+    clock: float
+    memories: float
+    clock_ns: float
     milliwatts: float
-
-
-@dataclass(frozen=True)
-class Config:
-    """Options of the run.
-
-    Args:
-        size: Bounds of the product of matrices.
-        dataflows: Which machines.
-        seed: Of operands and mappings.
-    """
-
-    size: int
-    dataflows: tuple[str, ...]
-    seed: int
+    error: float | None
 
 
 def operands(computation: Computation, kind: str, rng: np.random.Generator) -> dict[str, Any]:
@@ -94,74 +76,51 @@ def operands(computation: Computation, kind: str, rng: np.random.Generator) -> d
     return found
 
 
-class Recorder:
-    """What elements hear and give, by cycle."""
-
-    def __init__(self) -> None:
-        self.inputs: list[dict[str, list[int]]] = []
-        self.outputs: list[dict[str, list[int]]] = []
-        self.busy = 0
-
-    def __call__(self, ctx: Any, machine: Any) -> None:
-        """One cycle."""
-        elements = [e for _, e in sorted(machine.unit.array.elements.items())]
-        given = {name: [ctx.get(e.inputs[name]) for e in elements] for name in elements[0].inputs}
-        memory = elements[0].memory
-        for i in range(0 if memory is None else memory.reads):
-            given[f"rdata{i}"] = [ctx.get(e.memory.rdata[i]) for e in elements]
-        given["rst"] = [0] * len(elements)
-        self.inputs.append(given)
-        self.outputs.append({name: [ctx.get(e.outputs[name]) for e in elements] for name in elements[0].outputs})
-        self.busy += bool(ctx.get(machine.outputs["busy"]))
+def row_of(case: str, kind: str, found: MachinePower, whole: MachinePower | None) -> Row:
+    """A measured run as a row."""
+    parts = {p.part: p for p in found.parts}
+    elements = parts["element"].switching_pj
+    memories = sum(p.switching_pj for p in parts.values() if p.part not in PARTS)
+    clock = sum(p.clock_pj for p in found.parts)
+    around = found.cycle_pj - elements - memories - clock
+    e, a, c, m = (round(v / found.cycle_pj, 3) for v in (elements, around, clock, memories))
+    error = None if whole is None else round(found.cycle_pj / whole.cycle_pj - 1, 5)
+    pj = found.cycle_pj * found.cycles / found.multiplications
+    within = round(found.interval_pj / found.cycle_pj, 4)
+    ns, mw = round(found.clock_ns, 2), round(found.milliwatts, 1)
+    return Row(case, kind, found.cycles, found.replayed_cycles, round(pj, 1), within, e, a, c, m, ns, mw, error)
 
 
-def run(dataflow: str, config: Config) -> list[Row]:
-    """One machine, on both kinds of operands.
+def run(case: str, kinds: tuple[str, ...], whole: bool, seed: int) -> list[Row]:
+    """One machine on kinds of operands.
 
     Raises:
         UserError: A result differs from `einsum`'s.
     """
-    n = config.size
-    computation = Computation.parse("L[i,j] += M[i,k] * N[k,j]", i=n, j=n, k=n, bits=8, partial_bits=32)
-    computation = replace(
-        computation, tensors=tuple(replace(t, bits=32) if t.is_output else t for t in computation.tensors)
-    )
-    architecture = SCRATCHPAD.build(DESIGN | {"dataflow": dataflow})
-    budget, problem = Budget(evaluations=2000), MappingProblem(computation, architecture)
-    found = create("anneal").map(problem, Objective.LATENCY, budget=budget, seed=config.seed)
-    assert found.mapping is not None
-    p = parameters_of(architecture, computation, 8, 128, "machine")
-    job, made = nest_job(computation, architecture, found.mapping, p, register_map(p)), generate(p)
-    netlist, rows = gate_netlist(made.logic + made.black_boxes, "machine_pe"), []
-    for kind in ("uniform", "rectified"):
-        recorder, values = Recorder(), operands(computation, kind, np.random.default_rng(config.seed))
-        ran = simulate_in_python(job.image, job.image.memory(values), watch=recorder)
-        if (job.image.layouts["O"].unpack(ran.memory) != wanted_result(job, values)).any():
+    design, layer = CASES[case]
+    job, netlist = make_job(Request((), BuildOptions(space="scratchpad", design=design, layer=layer, seed=seed)))
+    measured, rows = MeasuredMachine(job.image.parameters, netlist), []
+    for kind in kinds:
+        values = operands(job.computation, kind, np.random.default_rng(seed))
+        verdict, found = measured.run(job, values, seed)
+        if verdict.wrong is not None:
             raise UserError("the machine's results differ from those of `einsum`")
-        start = len(recorder.inputs) - ran.cycles
-        energy = switching_energy(
-            netlist, recorder.inputs, p.pes, expected=checked(recorder.outputs, start), start=start
-        )
-        pj, seconds = energy.total / ran.counts.multiplied, energy.cycles / 100e6
-        watts = 256 / p.pes * (energy.total * 1e-12 / seconds + energy.leakage_nw * 1e-9)
-        rows.append(Row(dataflow, kind, ran.cycles, ran.counts.multiplied, round(pj, 2), round(energy.clock / energy.total, 3), round(1e3 * watts, 1)))  # fmt: skip
+        rows.append(row_of(case, kind, found, measured.run(job, values, seed, whole=True)[1] if whole else None))
     return rows
-
-
-def checked(outputs: Sequence[Mapping[str, Sequence[int]]], start: int) -> list[Mapping[str, Sequence[int]]]:
-    """Outputs to compare: those of the run."""
-    return [{} if cycle < start else given for cycle, given in enumerate(outputs)]
 
 
 def main() -> None:
     """Parse, run, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--size", type=int, default=16, help="bounds of the product of matrices")
-    parser.add_argument("--dataflow", choices=DATAFLOWS, help="one machine instead of all four")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--case", choices=tuple(CASES), help="one machine instead of all")
+    parser.add_argument("--operands", choices=KINDS, help="one kind instead of both")
+    parser.add_argument("--whole", action="store_true", help="replay whole runs, too")
+    parser.add_argument("--seed", type=int, default=0, help="of operands, mapping and stretches")
     given = parser.parse_args()
-    config = Config(given.size, (given.dataflow,) if given.dataflow else DATAFLOWS, given.seed)
-    rows = [row for dataflow in config.dataflows for row in run(dataflow, config)]
+    kinds = (given.operands,) if given.operands else KINDS
+    rows = [
+        row for case in ((given.case,) if given.case else CASES) for row in run(case, kinds, given.whole, given.seed)
+    ]
     print(markdown(tuple(vars(rows[0])), [[str(v) for v in vars(r).values()] for r in rows]))
     print(json.dumps({"rows": len(rows), "pj_per_multiplication": [r.pj for r in rows]}))
 

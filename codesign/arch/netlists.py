@@ -74,6 +74,16 @@ class LogicShape:
         return (max(2, self.elements) - 1).bit_length()
 
     @property
+    def feeds_both(self) -> bool:
+        """Whether a second line goes to the elements beside the first: only sums are kept there."""
+        return self.kept == frozenset({"output"})
+
+    @property
+    def fills_beside(self) -> bool:
+        """Whether the memories of elements fill while the array multiplies: they keep all three tensors."""
+        return len(self.kept) == 3
+
+    @property
     def sums(self) -> int:
         """Partial sums in a line."""
         return max(1, self.line_bits // SUM_BITS)
@@ -97,7 +107,10 @@ def _element(s: LogicShape) -> dict[str, float]:
 def _network(s: LogicShape) -> dict[str, float]:
     """N2: who is meant: comparisons by row and column, in a systolic array by element; registers from row to row; sums of columns."""
     systolic = s.links is Links.SYSTOLIC
-    bus = s.line_bits + s.window_bits + 3 * (s.local_bits // max(1, len(s.kept))) + 43
+    addresses = 3 + s.fills_beside
+    bus = (
+        (1 + s.feeds_both) * (s.line_bits + 1) + s.window_bits + addresses * (s.local_bits // max(1, len(s.kept))) + 42
+    )
     heard = s.elements if systolic else s.cols
     between = s.cols * (s.rows - 1) * SUM_BITS
     return {
@@ -133,13 +146,16 @@ def _engine(s: LogicShape) -> dict[str, float]:
 
 
 def _unit(s: LogicShape) -> dict[str, float]:
-    """N5: nest, registers, addresses; the collector: every column's sum may go to every place of a line, where old sums are added."""
+    """N5: nest, registers, addresses, a window and a place by column; the collector: every column's sum may go to every place of a line, where old sums are added."""
     gathered = s.cols * s.sums * SUM_BITS
     shares = s.links is not Links.NONE
     return {
         "unit": 1,
         "local address bit": s.local_bits,
         "line bit": s.line_bits,
+        "address bit": s.address_bits,
+        "column": s.cols,
+        "second filler": s.fills_beside,
         "summed bit": gathered if shares else 0,
         "chosen bit": 0 if shares else gathered,
     }

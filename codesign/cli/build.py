@@ -10,6 +10,7 @@ from codesign.cli.compiling import echo_json
 from codesign.cli.options import OutputFormat, check_format, command
 
 if TYPE_CHECKING:
+    from codesign.hardware.power import MachinePower
     from codesign.library.build_options import BuildOptions
     from codesign.library.built_hardware import BuiltHardware, HostRecord
 
@@ -52,13 +53,20 @@ class Request:
     ] = False
     seed: Annotated[int, typer.Option(help="Of the operands and the search.")] = 0
 
-    def options(self, simulate: bool, synthesize: bool, simulator: str | None, host_driver: bool) -> "BuildOptions":
+    def options(
+        self, simulate: bool, synthesize: bool, power: bool, simulator: str | None, host_driver: bool
+    ) -> "BuildOptions":
         """The same for the library, with what is done with the hardware."""
         from codesign.library.build_options import BuildOptions
 
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "what"}
         return BuildOptions(
-            **own, simulate=simulate, synthesize=synthesize, simulator=simulator, host_driver=host_driver
+            **own,
+            simulate=simulate,
+            synthesize=synthesize,
+            power=power,
+            simulator=simulator,
+            host_driver=host_driver,
         )
 
 
@@ -75,6 +83,10 @@ def build(
     ] = False,
     synthesize: Annotated[
         bool, typer.Option("--synthesize", help="Map it to an open cell library.", rich_help_panel=_HARDWARE)
+    ] = False,
+    power: Annotated[
+        bool,
+        typer.Option("--power", help="Both, and power by replaying the run on the cells.", rich_help_panel=_HARDWARE),
     ] = False,
     simulator: Annotated[
         str | None,
@@ -103,7 +115,7 @@ def build(
     check_format(output_format)
     from codesign.library.building import build as build_hardware
 
-    options = request.options(simulate, synthesize, simulator, host_driver)
+    options = request.options(simulate, synthesize, power, simulator, host_driver)
     built = build_hardware(request.what or (), out, options)
     show(built, output_format)
     if built.mismatch is not None:
@@ -130,11 +142,27 @@ def show(built: "BuiltHardware", output_format: str) -> None:
         )
     if "host" in document:
         show_host(document["host"])
+    if built.power is not None:
+        show_power(built.power)
     if built.synthesis is not None:
         cells = built.synthesis
         typer.echo(
             f"synthesised {cells.nand2:,.0f} NAND2 ({cells.area_um2 / 1e6:.3f} mm2 of cells as published at 0.18 um), {cells.flip_flops:,} flip-flops, {cells.levels} levels"
         )
+
+
+def show_power(power: "MachinePower") -> None:
+    """Print what a machine takes."""
+    echo, each = typer.echo, power.cycle_pj * power.cycles / max(1, power.multiplications)
+    counted = f"{power.replayed_cycles:,} of {power.cycles:,} cycles replayed on cells"
+    echo(
+        f"power       {power.milliwatts:,.1f} mW at {power.clock_ns:.2f} ns a cycle (0.18 um), {each:,.1f} pJ a multiplication"
+    )
+    echo(
+        f"            {power.cycle_pj:,.1f} +- {power.interval_pj:,.1f} pJ a cycle (95 %), {counted}; no wires, no glitches"
+    )
+    for part in power.parts:
+        echo(f"  {part.part:16}{part.switching_pj:10,.1f} pJ switching{part.clock_pj:10,.1f} pJ clock")
 
 
 def show_host(host: "HostRecord") -> None:

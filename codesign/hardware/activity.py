@@ -1,24 +1,29 @@
 """Energy of a mapped netlist from the switching of its nets.
 
-A module mapped to the library's cells is run on recorded inputs, cycle by cycle and without delays, many instances side by side as the bits of integers.
+A module mapped to the library's cells is given what its inputs and flip-flops held in recorded cycles, many cycles and instances side by side as the bits of
+integers. Its gates then say every other net, its flip-flops' data are compared with what they hold a cycle later, its outputs with the recorded ones.
+So a stretch of cycles out of the middle of a run is replayed without what came before (D. Kim et al., Strober, ISCA 2016, take snapshots for the same purpose).
 A net that changes costs ``C V^2 / 2`` for the pins that it drives, and the internal energy of its driver's edge; a pin may have an energy of its own. A flip-flop
-takes both edges of the clock in every cycle. Not in it: wires, glitches (there are no delays), memories, the clock's tree.
+takes both edges of the clock in every cycle. Not in it: wires, and glitches, as there are no delays.
 """
 
 import json
 import re
-import subprocess
-import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
-from codesign.hardware.synthesis import SynthesisError, cell_library, liberty, yosys_command
+import numpy as np
+import numpy.typing as npt
+
+from codesign.hardware.synthesis import SynthesisError, cell_library
 
 FLIP_FLOP = "DFFPOSX1"
+CLOCK = "clk"
+Floats = npt.NDArray[np.float64]
+Settle = Callable[[list[int], int], None]
 
 
 @dataclass(frozen=True)
@@ -30,45 +35,41 @@ class Gate:
 
 
 @dataclass(frozen=True)
+class Bit:
+    """A bit of a recorded signal.
+
+    Args:
+        inside: Name of the instance within the module whose port it is; empty for the module's own signals.
+        name: Of the signal.
+        place: Of the bit, 0 the lowest.
+    """
+
+    inside: str
+    name: str
+    place: int
+
+
+@dataclass(frozen=True)
 class GateNetlist:
-    """A module as cells.
+    """A module as cells, the modules within it left out.
 
     Args:
         nets: How many; nets 0 and 1 are constants.
         gates: In an order in which every gate stands after those that drive it.
         flip_flops: Beside them.
-        inputs, outputs: By port, its nets, the lowest bit first. What a box gives is an input, named ``port`` of the box.
+        given: By net that is recorded (inputs, flip-flops, outputs of modules within), where its value stands.
+        checked: By bit that the netlist gives to others, its net.
+        boxes: By instance within the module, its module.
+        ports: The module's own, the clock aside.
     """
 
     nets: int
     gates: tuple[Gate, ...]
     flip_flops: tuple[Gate, ...]
-    inputs: Mapping[str, tuple[int, ...]]
-    outputs: Mapping[str, tuple[int, ...]]
-
-
-@dataclass(frozen=True)
-class SwitchingEnergy:
-    """Energy of a run, all instances together, in pJ.
-
-    Args:
-        nets: Of loads and cells where nets change.
-        clock: Of flip-flops at the clock's edges.
-        leakage_nw: Power of the cells at rest, in nW.
-        changes: Edges of nets.
-        cycles: Of the run.
-    """
-
-    nets: float
-    clock: float
-    leakage_nw: float
-    changes: int
-    cycles: int
-
-    @property
-    def total(self) -> float:
-        """Energy without leakage, which lasts as long as the clock makes it."""
-        return self.nets + self.clock
+    given: Mapping[int, Bit]
+    checked: Mapping[Bit, int]
+    boxes: Mapping[str, str]
+    ports: tuple[str, ...]
 
 
 @cache
@@ -78,35 +79,18 @@ def cell_energies() -> tuple[float, dict[str, dict[str, Any]]]:
     return float(found["volts"]), {c["cell"]: c for c in found["cells"]}
 
 
-def gate_netlist(text: str, top: str, clock: str = "clk") -> GateNetlist:
-    """Map a module to cells.
+def energy_source() -> str:
+    """Where the cells' energies come from."""
+    text = resources.files("codesign.hardware").joinpath("data/cell_energies.json").read_text("utf-8")
+    return str(json.loads(text)["source"])
 
-    Args:
-        text: Verilog with the module and black boxes for its memories.
-        top: Its name.
-        clock: Port of the clock.
+
+def read_netlist(module: Mapping[str, Any], name: str) -> GateNetlist:
+    """A module out of Yosys' JSON.
 
     Raises:
-        SynthesisError: Yosys failed, or cells form a loop.
-        MissingDependencyError: There is no Yosys.
+        SynthesisError: A flip-flop has no name, or cells form a loop.
     """
-    lines = [
-        "read_verilog -sv design.v", f"hierarchy -top {top}", f"synth -top {top} -flatten -noalumacc -noabc -noshare", "dfflibmap -liberty cells.lib",
-        "abc -liberty cells.lib", "opt_clean -purge", "write_json netlist.json", "",
-    ]  # fmt: skip
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "design.v").write_text(text, "utf-8")
-        (folder / "cells.lib").write_text(liberty(), "utf-8")
-        (folder / "run.ys").write_text("\n".join(lines))
-        done = subprocess.run([*yosys_command(), "-q", "run.ys"], cwd=folder, capture_output=True, text=True)
-        if done.returncode:
-            raise SynthesisError(f"Yosys failed: {(done.stderr or done.stdout)[-1500:]}")
-        module = json.loads((folder / "netlist.json").read_text())["modules"][top]
-    return _read(module, clock)
-
-
-def _read(module: dict[str, Any], clock: str) -> GateNetlist:
     number: dict[object, int] = {
         "0": 0,
         "1": 1,
@@ -118,25 +102,46 @@ def _read(module: dict[str, Any], clock: str) -> GateNetlist:
         return number.setdefault(bit, len(number) - 1)
 
     known = {c["cell"] for c in cell_library()["cells"]}
-    inputs: dict[str, tuple[int, ...]] = {}
-    outputs: dict[str, tuple[int, ...]] = {}
+    own = {k: v for k, v in module["ports"].items() if k != CLOCK}
+    given = {
+        net(b): Bit("", k, i) for k, v in own.items() if v["direction"] == "input" for i, b in enumerate(v["bits"])
+    }
+    checked = {
+        Bit("", k, i): net(b) for k, v in own.items() if v["direction"] == "output" for i, b in enumerate(v["bits"]) if b != "x"
+    }  # fmt: skip
     gates: list[Gate] = []
     flops: list[Gate] = []
-    for name, port in module["ports"].items():
-        nets = tuple(net(b) for b in port["bits"])
-        if port["direction"] == "input" and name != clock:
-            inputs[name] = nets
-        elif port["direction"] == "output":
-            outputs[name] = nets
-    for cell in module["cells"].values():
-        if cell["type"] not in known:  # a memory: what it gives is recorded
-            gives = {n: b for n, b in cell["connections"].items() if cell["port_directions"].get(n) == "output"}
-            inputs |= {n: tuple(net(b) for b in bits) for n, bits in gives.items()}
+    boxes: dict[str, str] = {}
+    for cell_name, cell in module["cells"].items():
+        if cell["type"] in known:
+            gate = Gate(cell["type"], {pin: net(bits[0]) for pin, bits in cell["connections"].items()})
+            (flops if gate.kind == FLIP_FLOP else gates).append(gate)
             continue
-        gate = Gate(cell["type"], {pin: net(bits[0]) for pin, bits in cell["connections"].items()})
-        (flops if gate.kind == FLIP_FLOP else gates).append(gate)
-    ready = {0, 1, *(n for nets in inputs.values() for n in nets), *(f.pins["Q"] for f in flops)}
-    return GateNetlist(len(number) - 1, _ordered(gates, ready), tuple(flops), inputs, outputs)
+        boxes[cell_name] = cell["type"]
+        for port, bits in cell["connections"].items():
+            if cell["port_directions"][port] == "output":
+                given |= {net(b): Bit(cell_name, port, i) for i, b in enumerate(bits) if b not in ("0", "1", "x")}
+            elif port != CLOCK:
+                checked |= {Bit(cell_name, port, i): net(b) for i, b in enumerate(bits) if b != "x"}
+    held = _names(module, {bit for bit, n in number.items() if n in {f.pins["Q"] for f in flops}}, name)
+    given |= {net(bit): found for bit, found in held.items()}
+    return GateNetlist(
+        len(number) - 1, _ordered(gates, {0, 1, *given}), tuple(flops), given, checked, boxes, tuple(own)
+    )
+
+
+def _names(module: Mapping[str, Any], bits: set[object], name: str) -> dict[object, Bit]:
+    """By Yosys' number of a net, a signal of the Verilog that it is."""
+    found: dict[object, Bit] = {}
+    for signal, entry in module["netnames"].items():
+        if entry["hide_name"]:
+            continue
+        for place, bit in enumerate(entry["bits"]):
+            if bit in bits and (bit not in found or found[bit].name.startswith("$")):
+                found[bit] = Bit("", signal.removeprefix("\\"), place)
+    if len(found) < len(bits):
+        raise SynthesisError(f"{len(bits) - len(found)} flip-flops of {name} have no name in its Verilog")
+    return found
 
 
 def _outputs(kind: str) -> dict[str, str]:
@@ -147,24 +152,31 @@ def _outputs(kind: str) -> dict[str, str]:
 
 def _ordered(gates: Sequence[Gate], ready: set[int]) -> tuple[Gate, ...]:
     """Gates after those that drive them."""
-    found, waiting = [], list(gates)
-    while waiting:
-        left = []
-        for gate in waiting:
-            gives = _outputs(gate.kind)
-            if all(n in ready for pin, n in gate.pins.items() if pin not in gives):
-                found.append(gate)
-                ready |= {gate.pins[o] for o in gives if o in gate.pins}
-            else:
-                left.append(gate)
-        if len(left) == len(waiting):
-            raise SynthesisError(f"{len(left)} cells form a loop or hang on nothing")
-        waiting = left
+    readers: dict[int, list[int]] = {}
+    missing, due = [], []
+    for k, gate in enumerate(gates):
+        wants = {n for pin, n in gate.pins.items() if pin not in _outputs(gate.kind)} - ready
+        missing.append(len(wants))
+        for n in wants:
+            readers.setdefault(n, []).append(k)
+        if not wants:
+            due.append(k)
+    found = []
+    while due:
+        gate = gates[due.pop()]
+        found.append(gate)
+        for output in _outputs(gate.kind):
+            for reader in readers.pop(gate.pins.get(output, -1), ()):
+                missing[reader] -= 1
+                if not missing[reader]:
+                    due.append(reader)
+    if len(found) < len(gates):
+        raise SynthesisError(f"{len(gates) - len(found)} cells form a loop or hang on nothing")
     return tuple(found)
 
 
 def _expression(function: str, pins: Mapping[str, int]) -> str:
-    """A Liberty function as Python over the list ``v`` of nets; ``m`` has a one for every instance.
+    """A Liberty function as Python over the list ``v`` of nets; ``m`` has a one for every cycle.
 
     >>> _expression("(!((A B)+C))", {"A": 5, "B": 6, "C": 7})
     'm & (~((v[5] & v[6])|v[7]))'
@@ -174,7 +186,7 @@ def _expression(function: str, pins: Mapping[str, int]) -> str:
     return "m & " + named.replace("!", "~").replace("+", "|")
 
 
-def _settle(netlist: GateNetlist) -> Any:
+def settle_of(netlist: GateNetlist) -> Settle:
     """A function that computes all gates once."""
     lines = ["def settle(v, m):"]
     for gate in netlist.gates:
@@ -183,68 +195,96 @@ def _settle(netlist: GateNetlist) -> Any:
                 lines.append(f"    v[{gate.pins[output]}] = {_expression(function, gate.pins)}")
     space: dict[str, Any] = {}
     exec(compile("\n".join([*lines, "    return"]), "netlist", "exec"), space)
-    return space["settle"]
+    found: Settle = space["settle"]
+    return found
 
 
-def switching_energy(
-    netlist: GateNetlist,
-    inputs: Sequence[Mapping[str, Sequence[int]]],
-    instances: int,
-    *,
-    expected: Sequence[Mapping[str, Sequence[int]]] = (),
-    start: int = 0,
-) -> SwitchingEnergy:
-    """Run a netlist on recorded inputs, from flip-flops at zero.
+def edge_energies(netlist: GateNetlist) -> tuple[Floats, float, float]:
+    """What an edge of each net costs in pJ, what the clock's two edges cost in a cycle in pJ, and the leakage in nW."""
+    volts, cells = cell_energies()
+    edge, clock, leakage = np.zeros(netlist.nets), 0.0, 0.0
+    for gate in (*netlist.gates, *netlist.flip_flops):
+        cell = cells[gate.kind]
+        leakage += cell["leakage_nw"]
+        for pin, net in gate.pins.items():
+            both = sum(cell["energy_pj"].get(pin, {"rise": 0.0, "fall": 0.0}).values())
+            charge = cell["input_pf"].get(pin, 0.0) * volts**2
+            if gate.kind == FLIP_FLOP and pin == "CLK":
+                clock += both + charge
+            else:
+                edge[net] += (both + charge) / 2
+    return edge, clock, leakage
+
+
+@dataclass(frozen=True)
+class Records:
+    """What a simulation held, of several instances of a module.
+
+    Args:
+        instances: How many.
+        cycles: Of each.
+        follows: Ones where the next recorded cycle is the next one of the run too: the edges between them are counted.
+        value: By bit of a recorded signal and instance, an integer whose bit k is its value in the k-th cycle.
+    """
+
+    instances: int
+    cycles: int
+    follows: int
+    value: Callable[[Bit, int], int]
+
+    def side_by_side(self, bit: Bit) -> int:
+        """A bit in all cycles of the first instance, then of the next."""
+        return self.repeated(lambda k: self.value(bit, k))
+
+    def repeated(self, of: Callable[[int], int]) -> int:
+        """Stretches of an integer, one for each instance."""
+        if self.instances == 1:
+            return of(0)
+        wide = -(-self.cycles // 8)
+        rows = np.frombuffer(b"".join(of(k).to_bytes(wide, "little") for k in range(self.instances)), np.uint8)
+        bits = np.unpackbits(rows.reshape(self.instances, wide), axis=1, count=self.cycles, bitorder="little")
+        return int.from_bytes(np.packbits(bits, bitorder="little").tobytes(), "little")
+
+
+def replay(netlist: GateNetlist, settle: Settle, records: Records, where: str) -> Floats:
+    """Energy of nets that change, by recorded cycle, all instances together, in pJ.
 
     Args:
         netlist: The module.
-        inputs: By cycle and port, the value of every instance.
-        instances: Side by side.
-        expected: By cycle and output, what every instance gives; compared.
-        start: First cycle that counts.
+        settle: Its gates as a function.
+        records: What its instances held.
+        where: Name of the module, for messages.
 
     Raises:
-        SynthesisError: An output differs.
+        SynthesisError: A flip-flop or an output is not what the simulation says.
     """
-    mask, settle, changes = (1 << instances) - 1, _settle(netlist), [0] * netlist.nets
+    wide = records.instances * records.cycles
+    mask, follows = (1 << wide) - 1, records.repeated(lambda _: records.follows)
     values = [0] * netlist.nets
     values[1] = mask
+    for net, bit in netlist.given.items():
+        values[net] = records.side_by_side(bit)
     settle(values, mask)
-    for cycle, given in enumerate(inputs):
-        before = values.copy()
-        for flop, now in [(f, before[f.pins["D"]]) for f in netlist.flip_flops] if cycle else []:
-            values[flop.pins["Q"]] = now
-        for port, nets in netlist.inputs.items():
-            for bit, net in enumerate(nets):
-                values[net] = sum(((value >> bit) & 1) << k for k, value in enumerate(given[port]))
-        settle(values, mask)
-        for port, wanted in expected[cycle].items() if expected else ():
-            _compare(values, netlist.outputs[port], wanted, f"{port} in cycle {cycle}")
-        if cycle >= start:
-            for net, (old, new) in enumerate(zip(before, values, strict=True)):
-                if old != new:
-                    changes[net] += (old ^ new).bit_count()
-    return _energy(netlist, changes, instances, len(inputs) - start)
+    for bit, net in netlist.checked.items():
+        _equal(values[net] ^ records.side_by_side(bit), mask, records, f"{where}.{bit.inside}.{bit.name}[{bit.place}]")
+    for flop in netlist.flip_flops:
+        held = netlist.given[flop.pins["Q"]]
+        wrong = values[flop.pins["D"]] ^ values[flop.pins["Q"]] >> 1
+        _equal(wrong, follows, records, f"{where}.{held.name}[{held.place}]")
+    found = np.zeros(wide)
+    edge, _, _ = edge_energies(netlist)
+    for net in map(int, np.flatnonzero(edge)):
+        changed = (values[net] ^ values[net] >> 1) & follows
+        if changed:
+            raw = np.frombuffer(changed.to_bytes(-(-wide // 8), "little"), np.uint8)
+            found[np.unpackbits(raw, count=wide, bitorder="little").view(bool)] += edge[net]
+    return np.asarray(found.reshape(records.instances, records.cycles).sum(axis=0))
 
 
-def _compare(values: Sequence[int], nets: Sequence[int], wanted: Sequence[int], where: str) -> None:
-    for k, value in enumerate(wanted):
-        got = sum((values[net] >> k & 1) << bit for bit, net in enumerate(nets))
-        if got != value & ((1 << len(nets)) - 1):
-            raise SynthesisError(f"the mapped netlist gives {got:#x} at {where}, instance {k}, the design {value:#x}")
-
-
-def _energy(netlist: GateNetlist, changes: Sequence[int], instances: int, cycles: int) -> SwitchingEnergy:
-    volts, cells = cell_energies()
-    total = clock = leakage = 0.0
-    for gate in (*netlist.gates, *netlist.flip_flops):
-        cell = cells[gate.kind]
-        leakage += cell["leakage_nw"] * instances
-        for pin, net in gate.pins.items():
-            edge = sum(cell["energy_pj"].get(pin, {"rise": 0.0, "fall": 0.0}).values())
-            charge = cell["input_pf"].get(pin, 0.0) * volts**2
-            if gate.kind == FLIP_FLOP and pin == "CLK":
-                clock += (edge + charge) * instances * cycles
-            else:
-                total += (edge + charge) / 2 * changes[net]
-    return SwitchingEnergy(total, clock, leakage, sum(changes), cycles)
+def _equal(wrong: int, looked_at: int, records: Records, where: str) -> None:
+    wrong &= looked_at
+    if wrong:
+        instance, cycle = divmod((wrong & -wrong).bit_length() - 1, records.cycles)
+        raise SynthesisError(
+            f"the mapped netlist differs from the design: {where}, instance {instance}, recorded cycle {cycle}"
+        )

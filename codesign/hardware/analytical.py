@@ -15,7 +15,7 @@ from codesign.hardware.memory_timing import PLAIN_MEMORY, MemoryTiming
 from codesign.hardware.nest_plan import NestPlan
 from codesign.hardware.parameters import LOCAL_WORD_BYTES, PARTIAL_BYTES, WORD_BYTES, Parameters
 from codesign.hardware.port_counts import PortCounts, box_bytes
-from codesign.hardware.streams import DRAIN, FILL_A, FILL_B, RUN, CoreImage
+from codesign.hardware.streams import DRAIN, FILL_A, FILL_B, RUN, CommandShape, CoreImage
 from codesign.timing.table import Timing
 
 READ_PORTS, WRITE_PORTS = 2, 2
@@ -157,7 +157,7 @@ def array_least(plan: NestPlan) -> ArrayLeast:
 
     A step's words come in lines of their own, since an element has one register an operand. Without links a word that several elements
     want is read, or added to, once for each of them, and a memory gives or takes a word once a cycle. A local memory gives one sum a cycle:
-    to a step, or to the scratchpad.
+    to a step, or to the scratchpad. Commands of the array follow each other (K3), see `_one_after_another`.
     """
     p, steps = plan.p, math.prod(loop.factor for loop in plan.loops)
     streams = [steps * _step_lines(plan, q) for q in "AB" if q not in p.local]
@@ -166,7 +166,38 @@ def array_least(plan: NestPlan) -> ArrayLeast:
     results = accesses(plan, "O") * _step_lines(plan, "O")
     sums = steps + accesses(plan, "O") if "O" in p.local else steps
     size = {q: math.prod(plan.tile(q, plan.sp(q))) * plan.tensors[q].bits // 8 for q in "ABO"}
-    return ArrayLeast(max(feed, results, sums), size["A"] + size["B"], size["O"])
+    alone = _one_after_another(plan)
+    return ArrayLeast(max(feed, results, sums, alone), size["A"] + size["B"], size["O"])
+
+
+def _one_after_another(plan: NestPlan) -> int:
+    """Cycles of the array's commands, of which one begins in the last cycle of another at the earliest (K3, K6).
+
+    Fills are among them, unless local memories fill beside the array and the operand's tile has a second place. A drain of w words
+    of l lines each takes (w - 1) l + 1 cycles, as its last lines leave beside the next run.
+    """
+    p, (runs, steps) = (
+        plan.p,
+        (math.prod(x.factor for x in part) for part in (plan.loops[: plan.n_seq], plan.loops[plan.n_seq :])),
+    )
+    streams = [_step_lines(plan, q) for q in "AB" if q not in p.local]
+    feed, lines = max([1, max(streams, default=0) if p.feeds_both else sum(streams)]), _step_lines(plan, "O")
+    fills = {q: _fill_lines(plan, q) for q in "AB" if q in p.local}
+    total = sum(fills.values())
+    if p.fills_beside:
+        size = {q: math.prod(plan.tile(q, plan.loc(q), local=True)) * plan.chip_bytes(q) for q in "ABO"}
+        left = p.local_bytes - sum(size.values())
+        apart = [q for q in fills if size[q] > left]
+        total = sum(fills[q] for q in apart)
+        if not apart and size["A"] + size["B"] > left:  # one of the two has a second place at most
+            total = min(fills.values())
+    if "O" not in p.local:
+        return total + runs * (feed + (steps - 1) * max(feed, lines))
+    words = math.prod(plan.tile("O", plan.loc("O"), local=True))
+    drains = accesses(plan, "O") // words
+    begun = math.prod(x.factor for i, x in enumerate(plan.loops[: plan.n_seq]) if any(plan.move("O", i)))
+    again = max(0, drains - begun)  # tiles of sums that were there before
+    return total + runs * steps * feed + drains * ((words - 1) * lines + 1) + again * words * lines
 
 
 def core_least(made: CoreImage) -> ArrayLeast:
@@ -174,12 +205,13 @@ def core_least(made: CoreImage) -> ArrayLeast:
     p, image = made.image.parameters, made.image
     items = [sum(s.items for s in made.shapes if s.kind == kind) for kind in range(5)]
     alone = p.links is Links.NONE
-    feeds, fills = [], 0.0
+    feeds, fills, fill_lines = [], 0.0, {}
     for kind, port in ((FILL_A, "A"), (FILL_B, "B")):
         times = Counter(w.start + byte for w in image.windows[port] for byte in w.bytes_of.values())
         words, again = (times.total(), max(times.values(), default=0)) if alone else (len(times), 1)
         if port in p.local:
             fills += items[kind] * words / p.line_bytes
+            fill_lines[kind] = math.ceil(words / p.line_bytes)
         else:
             feeds.append(items[RUN] * max(again, math.ceil(words / p.line_bytes)))
     feed = max(feeds, default=0) if p.feeds_both else sum(feeds) + fills
@@ -188,10 +220,30 @@ def core_least(made: CoreImage) -> ArrayLeast:
     words, again = (elements, math.ceil(elements / sums)) if alone else (sums, 1)
     leaves = items[DRAIN if "O" in p.local else RUN]
     results = leaves * max(again, math.ceil(words * PARTIAL_BYTES / p.line_bytes))
+    step = max([1, max(feeds, default=0) if p.feeds_both else sum(feeds)]) // max(1, items[RUN])
+    lines = results // max(1, leaves)
+    in_turn = sum(_launch_least(s, fill_lines, max(1, step), max(1, lines), "O" in p.local) for s in made.shapes)
     loads = [t for t in made.transfers if not t[4]]
     stores = [t for t in made.transfers if t[4]]
     first, last = (box_bytes(t[0]) if t else 0 for t in (loads[0] if loads else (), stores[-1] if stores else ()))
-    return ArrayLeast(max(feed, results, items[RUN] + (items[DRAIN] if "O" in p.local else 0)), first, last)
+    return ArrayLeast(max(feed, results, in_turn, items[RUN] + (items[DRAIN] if "O" in p.local else 0)), first, last)
+
+
+def _launch_least(shape: CommandShape, fills: Mapping[int, int], feed: int, lines: int, keeps_sums: bool) -> int:
+    """Cycles from one launch of a core's array to the next (K5): its items, and one more.
+
+    Args:
+        shape: The launch.
+        fills: By kind of fill, lines of an item.
+        feed: Of an iteration, lines that it takes.
+        lines: Of a result that leaves.
+        keeps_sums: Whether sums stay in the local memories until they are drained.
+    """
+    if shape.kind in (FILL_A, FILL_B):
+        return shape.items * fills[shape.kind] + 1
+    if shape.kind == RUN:
+        return feed + (shape.items - 1) * max(feed, 1 if keeps_sums else lines) + 1
+    return (shape.items - 1) * lines + 2
 
 
 def _words(plan: NestPlan, port: str) -> tuple[int, int]:

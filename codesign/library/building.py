@@ -12,6 +12,7 @@ from codesign.library.build_jobs import make_job
 from codesign.library.build_network import add_host, build_network
 from codesign.library.build_options import DEFAULT_OPTIONS, BuildOptions, Request
 from codesign.library.built_hardware import BuiltDocument, BuiltHardware
+from codesign.library.simulated import run_record
 
 if TYPE_CHECKING:
     from codesign.hardware.execute import Job
@@ -57,13 +58,17 @@ def build(
         "analytic_cycles": job.analytic_cycles,
         "generate_seconds": round(time.perf_counter() - started, 2),
     }
-    failed, synthesis = None, None
-    if options.simulate:
+    failed, synthesis, power = None, None, None
+    if options.power:
+        from codesign.library.build_power import add_power
+
+        synthesis, power, failed = add_power(job, netlist, options.seed, document)
+    elif options.simulate:
         document["simulation"], failed = simulated(job, netlist, options.simulator, options.seed, options.memory)
     if options.host_driver:
         hosted, document["host"], wrong = add_host(request, job, netlist, folder)
         files, failed = (*files, *hosted), failed or wrong
-    if options.synthesize:
+    if options.synthesize and synthesis is None:
         from codesign.hardware.synthesis import synthesize as map_to_cells
 
         synthesis = map_to_cells(job.image.parameters, netlist)
@@ -73,7 +78,7 @@ def build(
     if options.trial is not None:
         keep_for_report(request, job, document, synthesis, folder)
     (folder / "result.json").write_text(json.dumps(document, indent=1) + "\n", "utf-8")
-    return BuiltHardware(folder, tuple(files), document, failed, synthesis)
+    return BuiltHardware(folder, tuple(files), document, failed, synthesis, power)
 
 
 def keep_for_report(
@@ -100,6 +105,8 @@ def keep_for_report(
     }
     if "simulation" in document:
         built["simulation"] = document["simulation"]
+    if "power" in document:
+        built["power"] = document["power"]
     record_built(study.folder, request.options.trial, built)
 
 
@@ -126,23 +133,4 @@ def simulated(
     if chosen == "verilator":
         run = VerilatedMachine(job.image.parameters, netlist).run
     verdict = execute(job, random_values(job.computation, np.random.default_rng(seed)), run)
-    failed = None
-    if verdict.wrong is not None:
-        at, address, got, wanted = verdict.wrong
-        failed = (
-            f"element {list(at)} at DRAM address {address:#x}, written in cycle {verdict.wrong_cycle}, is {got}, wanted {wanted} "
-            f"({verdict.wrong_elements} differ after {verdict.run.cycles} cycles)"
-        )
-    elif verdict.differences:
-        d = verdict.differences[0]
-        failed = f"{d.kind} of {d.tensor} at {d.memory}: hardware {d.hardware}, model {d.model}"
-    return {
-        "simulator": chosen,
-        "bit_equal": verdict.wrong is None,
-        "dram_equal": not verdict.dram_differences,
-        "accesses_equal": not verdict.differences,
-        "cycles": verdict.run.cycles,
-        "predicted_cycles": job.predicted_cycles,
-        "seconds": verdict.run.seconds,
-        "cycles_per_second": round(verdict.run.cycles / max(verdict.run.seconds, 1e-9)),
-    }, failed
+    return run_record(job, verdict, chosen)

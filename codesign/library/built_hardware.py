@@ -10,6 +10,7 @@ from codesign.library.results import AbstractResult
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
+    from codesign.hardware.power import MachinePower
     from codesign.hardware.synthesis import Synthesis
     from codesign.study.built import RunRecord
 
@@ -41,6 +42,7 @@ class BuiltDocument(TypedDict):
     generate_seconds: float
     simulation: NotRequired["RunRecord"]
     synthesis: NotRequired[JsonObject]
+    power: NotRequired[JsonObject]
     host: NotRequired[HostRecord]
 
 
@@ -55,6 +57,7 @@ class BuiltHardware(AbstractResult):
         document: Cycles, and what simulation and synthesis said.
         mismatch: The first difference between the simulated run and what it should give; None where there is none.
         synthesis: The netlist mapped to cells, where that was asked for.
+        power: Of the simulated run on those cells, likewise.
     """
 
     folder: Path
@@ -62,6 +65,7 @@ class BuiltHardware(AbstractResult):
     document: BuiltDocument
     mismatch: str | None = None
     synthesis: "Synthesis | None" = None
+    power: "MachinePower | None" = None
 
     def to_json(self) -> JsonObject:
         """See `AbstractResult`."""

@@ -32,6 +32,7 @@ class BuiltRecord(TypedDict):
     predicted_cycles: int
     analytic_cycles: float
     simulation: NotRequired[RunRecord]
+    power: NotRequired[JsonObject]
 
 
 def record_built(folder: Path, trial: int, built: BuiltRecord) -> Path:

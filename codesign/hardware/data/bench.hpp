@@ -7,11 +7,15 @@
 #include <cstdarg>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <string>
 #include <vector>
 #include "verilated.h"
+#ifdef TRACED
+#include "verilated_vcd_c.h"
+#endif
 #include "Vtop.h"
 
 #if !defined(BUS_BYTES) || !defined(BURST_BYTES) || !defined(OUTSTANDING) || !defined(WINDOWS)
@@ -132,6 +136,17 @@ class Bench {
 
   void step() { top.clk = 0; top.eval(); top.clk = 1; top.eval(); }
 
+#ifdef TRACED
+  VerilatedVcdC waves;
+  size_t window = 0;
+  void trace(uint64_t cycle) {  // signals as they stand in that cycle
+    while (window < traced.size() && cycle >= traced[window].end) window++;
+    if (window < traced.size() && cycle >= traced[window].first) waves.dump(cycle);
+  }
+#else
+  void trace(uint64_t) {}
+#endif
+
   size_t owner(uint64_t at) const {
     for (size_t i = 0; i < regions.size(); i++)
       if (regions[i].first <= at && at < regions[i].end) return i;
@@ -189,6 +204,12 @@ class Bench {
   std::vector<uint32_t> when;                 // by byte the cycle of the last write, if wanted
   std::vector<uint64_t> feeds = std::vector<uint64_t>(3 * 2 * (WINDOWS)), loaded, stored;
   uint64_t multiplied = 0, begun = 0, written = 0, summed = 0;
+  std::vector<Region> traced;                 // cycles whose signals are written down, in order
+
+#ifdef TRACED
+  void open_waves(const char* path) { context.traceEverOn(true); top.trace(&waves, 99); waves.open(path); }
+  void close_waves() { waves.close(); }
+#endif
 
   Bench() {
     top.rst = 1; top.start = 0; top.cfg_we = 0; top.r_valid = 0; top.w_ready = 0; top.ar_ready = 0; top.aw_ready = 0;
@@ -228,6 +249,7 @@ class Bench {
       top.dq_valid = dq < dma_words.size(); top.dq_word = top.dq_valid ? dma_words[dq] : 0;
 #endif
       step();
+      trace(cycle);
     };
     uint64_t cycles = 0;
     next(0);

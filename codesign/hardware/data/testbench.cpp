@@ -3,6 +3,7 @@
 //   cycles until a response, cycles of a hundred that stall and the seed of these, limit, register writes, array words, dma words, memory bytes, regions; writes as u32 address, u32 data; words as u64;
 //   regions as u64 first, u64 end; the memory. OUTPUT: the memory, then of every byte
 //   the cycle in which it was last written (u32, 0 for never); counters go to the standard output.
+// Compiled with -DTRACED it takes WAVES and then first and end of windows of cycles, whose signals are written into that file.
 #include "bench.hpp"
 
 template <class T> static std::vector<T> take(FILE* f, size_t n) {
@@ -21,7 +22,7 @@ static void print(const Bench& bench, uint64_t cycles, double seconds) {
     if (bench.feeds[i]) printf("feed %zu %zu %zu %llu\n", i / (2 * (WINDOWS)), i / (WINDOWS) % 2, i % (WINDOWS), (unsigned long long)bench.feeds[i]);
 }
 
-static int simulate(const char* input, const char* output) {
+static int simulate(const char* input, const char* output, char** traced, int numbers) {
   FILE* f = fopen(input, "rb");
   if (!f) return 2;
   Bench bench;
@@ -35,8 +36,16 @@ static int simulate(const char* input, const char* output) {
   bench.memory.resize(bench.memory.size() + BUS_BYTES);
   bench.when.resize(bench.memory.size());
   for (size_t i = 0; i < writes.size(); i += 2) bench.write(writes[i], writes[i + 1]);
+#ifdef TRACED
+  for (int i = 1; i + 1 < numbers; i += 2) bench.traced.push_back({strtoull(traced[i], nullptr, 10), strtoull(traced[i + 1], nullptr, 10)});
+  if (numbers) bench.open_waves(traced[0]);
+#endif
   const auto started = std::chrono::steady_clock::now();
   const uint64_t cycles = bench.run(array_words, dma_words, head[0]);
+#ifdef TRACED
+  if (numbers) bench.close_waves();
+#endif
+  (void)traced; (void)numbers;
   print(bench, cycles, std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count());
   f = fopen(output, "wb");
   if (!f) return 2;
@@ -47,9 +56,9 @@ static int simulate(const char* input, const char* output) {
 }
 
 int main(int argc, char** argv) {
-  if (argc != 3) return 2;
+  if (argc < 3) return 2;
   try {
-    return simulate(argv[1], argv[2]);
+    return simulate(argv[1], argv[2], argv + 3, argc - 3);
   } catch (const Stopped& stopped) {
     fprintf(stderr, "%s\n", stopped.text.c_str());
     return stopped.code;

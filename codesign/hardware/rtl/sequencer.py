@@ -55,6 +55,7 @@ class Halves(Elaboratable):
         take: In, by tensor: the loader takes a half. loaded: In: its tile is complete. leave: In: the array has left a tile.
         free: In: a half is free again.
         room, ready: Out: a half is free to take; a complete tile waits for the array.
+        held, waiting: By tensor, halves taken, and complete tiles that the array has not left.
     """
 
     def __init__(self, p: Parameters) -> None:
@@ -64,12 +65,12 @@ class Halves(Elaboratable):
             Signal(3, name=f"half_{n}") for n in ("take", "loaded", "leave", "free")
         )
         self.room, self.ready = Signal(3, name="half_room"), Signal(3, name="half_ready")
+        self.held, self.waiting = ([Signal(self.bits, name=f"{n}_{t}") for t in range(3)] for n in ("held", "waiting"))
 
     def elaborate(self, platform: object) -> Module:
         """The netlist of this part, as Amaranth elaborates it."""
         m = Module()
-        for t in range(3):
-            held, waiting = (Signal(self.bits, name=f"{n}_{t}") for n in ("held", "waiting"))
+        for t, (held, waiting) in enumerate(zip(self.held, self.waiting, strict=True)):
             m.d.sync += [
                 held.eq(held + self.take[t] - self.free[t]),
                 waiting.eq(waiting + self.loaded[t] - self.leave[t]),

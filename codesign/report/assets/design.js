@@ -140,6 +140,10 @@ function drawBuilt(layers) {
     for (const k of columns) all[k] = parts.every(a => a[k] !== null) ? parts.reduce((sum, a) => sum + a[k], 0) : null;
     found.push(html("p", { class: "note" }, "Logic by part at " + first.areas.technology + ": the synthesised netlist, the technology table, and the fit to netlists. Memories are not in it."), table(["part", "netlist", "table", "fit"], [...parts, all].map(a => [a.part, ...columns.map(k => a[k] === null ? "–" : count(Math.round(1e6 * a[k])) + " µm²")])));
   }
+  for (const l of layers.filter(l => l.power)) {
+    const power = l.power, sum = k => power.parts.reduce((s, a) => s + a[k], 0), one = v => v.toFixed(1);
+    found.push(html("p", { class: "note" }, l.layer + " on the mapped netlist at 0.18 µm: " + one(power.milliwatts) + " mW at " + power.clock_ns + " ns a cycle, " + one(power.multiplication_pj) + " pJ a multiplication; " + count(power.replayed_cycles) + " of " + count(power.cycles) + " cycles replayed, ± " + one(power.interval_pj) + " pJ a cycle. Cells are " + power.provenance.cells.kind + ", memories " + power.provenance.memories.kind + "; wires and glitches are not in it."), table(["part", "switching pJ a cycle", "clock pJ a cycle", "leakage µW"], [...power.parts, { part: "whole machine", switching_pj: sum("switching_pj"), clock_pj: sum("clock_pj"), leakage_mw: sum("leakage_mw") }].map(a => [a.part, one(a.switching_pj), one(a.clock_pj), one(1e3 * a.leakage_mw)])));
+  }
   found.push(html("figure", {}, html("figcaption", {}, "Block diagram"), html("img", { alt: "block diagram", style: "max-width:100%", src: "data:image/svg+xml;utf8," + encodeURIComponent(first.diagram) })));
   return found;
 }
