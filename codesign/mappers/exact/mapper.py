@@ -188,19 +188,20 @@ def _begin_with(mapping: Mapping, instance: Instance, best: Incumbent) -> None:
         best.second_opinion = None
 
 
-def _annealed(instance: Instance, objective: Objective, scored: float) -> tuple[Nest, int, int] | None:
-    """What annealing finds with its own settings: a stopped exact search is never worse than that."""
+def _annealed(instance: Instance, objective: Objective, scored: float, deadline: float) -> tuple[Nest | None, int, int]:
+    """What annealing finds with its own settings, in one run at least: a stopped exact search is never worse than that."""
     source, reuse = instance.source, Reuse(instance.problem.reuse)
     mapper = AnnealingMapper()
     if scored < 1:
-        return None
-    budget = Budget(evaluations=int(min(scored, mapper.runs * mapper.moves)))
+        return None, 0, 0
+    left = None if math.isinf(deadline) else max(1e-9, deadline - clock.wall_seconds())
+    budget = Budget(left, int(min(scored, mapper.runs * mapper.moves)))
     try:
         found = mapper.map(source, objective, budget=budget, seed=0, reuse=reuse)
     except UserError:  # its first state may crowd a fan-out; the exact search has states of its own
-        return None
+        return None, 0, 0
     if found.mapping is None:
-        return None
+        return None, 0, found.evaluated
     nest = encode_nest(source.computation, source.architecture, found.mapping)
     return nest, len(nest.loops), found.evaluated
 
@@ -209,7 +210,7 @@ def to_result(instance: Instance, best: Incumbent, unsearched: float, started: f
     """What the search found, evaluated in full."""
     source, reuse = instance.source, Reuse(instance.problem.reuse)
     if best.nest is None:
-        reason = _why_nothing(source, reuse)
+        reason = _why_nothing(source, reuse, stopped=math.isfinite(unsearched))
         proof = Proof.OPTIMAL if math.isinf(unsearched) else Proof.NONE
         return MapResult(None, None, reason, best.evaluated, clock.wall_seconds() - started, proof, None, seed)
     mapping = decode_nest(source.computation, source.architecture, *best.nest)
@@ -239,12 +240,14 @@ def _sparse_proof(source: MappingProblem, best: Incumbent, cost: Cost, score: fl
     return Proof.GAP, (value - bound) / bound if bound > 0.0 else math.inf
 
 
-def _why_nothing(source: MappingProblem, reuse: Reuse) -> Infeasible:
-    """What even the smallest tiles exceed."""
+def _why_nothing(source: MappingProblem, reuse: Reuse, *, stopped: bool) -> Infeasible:
+    """What even the smallest tiles exceed; a stopped search knows no more."""
     encoded = Encoded.of(source, reuse)
     reason = encoded.result(None, 0, clock.wall_seconds(), None).infeasible
     if reason is not None and reason.resource != "mappings drawn":
         return reason
+    if stopped:
+        return Infeasible("mappings found", 1, 0, "mappings", "the budget ended before a mapping that fits was found")
     return Infeasible(
         "mappings that obey the constraints", 1, 0, "mappings", "no tiling obeys constraints and capacities"
     )
