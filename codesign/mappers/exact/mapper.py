@@ -13,7 +13,7 @@ from codesign.cost.cost import Cost, Infeasible, evaluate
 from codesign.cost.imperfect import refuse_imperfect
 from codesign.cost.packed import make_kernel
 from codesign.cost.sparse.bounds import is_rescaled, least_value
-from codesign.mappers.annealing import AnnealingMapper
+from codesign.mappers.annealing import AnnealingMapper, helping_budget
 from codesign.mappers.driver import Encoded
 from codesign.mappers.exact.even.best_first import search_even
 from codesign.mappers.exact.incumbent import TOLERANCE, Goal, Incumbent
@@ -137,10 +137,18 @@ class ExactMapper:
     ) -> MapResult:
         """With a least utilisation: the optimum without it if it uses enough units, else annealing, its gap to that optimum."""
         plain = replace(problem, constraints=replace(problem.constraints, min_utilization=0.0))
-        free = self.map(plain, objective, budget=budget, seed=seed, reuse=reuse)
+        limit, scored = budget.time_limit_s, budget.evaluations
+        if scored == 1:
+            return AnnealingMapper().map(problem, objective, budget=budget, seed=seed, reuse=reuse)
+        half = Budget(limit, None if scored is None else scored // 2)
+        free = self.map(plain, objective, budget=half, seed=seed, reuse=reuse)
         if free.mapping is None or free.cost is None or free.mapping.spatial_iterations >= problem.least_units:
             return free
-        found = AnnealingMapper().map(problem, objective, budget=budget, seed=seed, reuse=reuse)
+        rest = Budget(
+            None if limit is None else max(1e-9, limit - free.seconds),
+            None if scored is None else scored - free.evaluated,
+        )
+        found = AnnealingMapper().map(problem, objective, budget=rest, seed=seed, reuse=reuse)
         evaluated, seconds = free.evaluated + found.evaluated, free.seconds + found.seconds
         gap = None
         if found.cost is not None and free.gap is not None:
@@ -192,10 +200,9 @@ def _annealed(instance: Instance, objective: Objective, scored: float, deadline:
     """What annealing finds with its own settings, in one run at least: a stopped exact search is never worse than that."""
     source, reuse = instance.source, Reuse(instance.problem.reuse)
     mapper = AnnealingMapper()
-    if scored < 1:
+    budget = helping_budget(mapper, scored, deadline)
+    if budget is None:
         return None, 0, 0
-    left = None if math.isinf(deadline) else max(1e-9, deadline - clock.wall_seconds())
-    budget = Budget(left, int(min(scored, mapper.runs * mapper.moves)))
     try:
         found = mapper.map(source, objective, budget=budget, seed=0, reuse=reuse)
     except UserError:  # its first state may crowd a fan-out; the exact search has states of its own

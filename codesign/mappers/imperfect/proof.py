@@ -53,15 +53,16 @@ def map_imperfect_exactly(
     with suppress(UserError):  # a fixed factor that divides no bound: there is no perfect mapping
         before = perfect(replace(problem, imperfect=False), first)
     used = 0 if before is None else before.evaluated
-    left = Budget(
-        None if budget.time_limit_s is None else budget.time_limit_s / 2,
-        None if budget.evaluations is None else max(1, budget.evaluations - used),
-    )
-    start = None if before is None else before.mapping
-    best = search_by_annealing(
-        problem, objective, left, seed, reuse, moves=MOVES, runs=FIRST_RUNS, temperatures=TEMPERATURES, start=start
-    )
-    evaluated = used + best.evaluated
+    scored = None if budget.evaluations is None else budget.evaluations - used
+    if before is not None and scored == 0:
+        best, evaluated = before, used
+    else:
+        left = Budget(None if budget.time_limit_s is None else budget.time_limit_s / 2, scored)
+        start = None if before is None else before.mapping
+        best = search_by_annealing(
+            problem, objective, left, seed, reuse, moves=MOVES, runs=FIRST_RUNS, temperatures=TEMPERATURES, start=start
+        )
+        evaluated = used + best.evaluated
     if before is not None and before.cost is not None:
         best = before if best.cost is None or objective.of(before.cost) <= objective.of(best.cost) else best
     best = replace(best, evaluated=evaluated, seed=seed, proof=Proof.NONE, gap=None)
@@ -88,9 +89,17 @@ def _prove(
     if budget.evaluations is not None:
         effort = min(effort, budget.evaluations * _WORK_OF_A_MAPPING)
     bound, found = search_jointly(search, value, effort, deadline_of(budget, started))
+    wanted = None if budget.evaluations is None else budget.evaluations - best.evaluated
     if found.state is not None and found.value < value:
         state, _, more = search.anneal(
-            found.state, found.value, moves=MOVES, runs=1, temperatures=COLD, wanted=None, deadline=math.inf, seed=seed
+            found.state,
+            found.value,
+            moves=MOVES,
+            runs=1,
+            temperatures=COLD,
+            wanted=wanted,
+            deadline=math.inf,
+            seed=seed,
         )
         best = replace(search.result(state, best.evaluated + more, started, seed), proof=Proof.NONE, gap=None)
         assert best.cost is not None

@@ -1,12 +1,14 @@
 """Parts of the exact mapper: lattice, spatial options, bounds, budgets, infeasible problems."""
 
 import math
+from dataclasses import replace
 from itertools import count, product
 
 import numpy as np
 import pytest
 
-from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, Fanout, StorageLevel
+from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, Fanout, Links, StorageLevel
+from codesign.arch.mesh import MeshLinks
 from codesign.core.errors import UserError
 from codesign.core.goals import OBJECTIVES, Budget, Objective, Proof
 from codesign.cost.arrays import Reuse
@@ -292,6 +294,22 @@ def test_no_more_mappings_are_scored_than_asked(most: int, threads: int) -> None
         result = ExactMapper(threads=threads).map(problem, objective, budget=Budget(evaluations=most), seed=0)
         assert 1 <= result.evaluated <= most
         assert result.mapping is not None and (result.proof is Proof.OPTIMAL or (result.gap or 0.0) > 0.0)
+
+
+@pytest.mark.parametrize("most", [1, 2, 5, 40])
+def test_no_more_are_scored_by_searches_of_several_steps(most: int) -> None:
+    plain = MappingProblem(gemm(60, 56, 90), architecture(words=256.0, bandwidth=0.5))
+    links = MeshLinks(2, 2, flit_bits=8)
+    fanout = Fanout(2, 2, links=Links.MESH, mesh=links)
+    meshed = plain.architecture.with_level("Buffer", fanout=fanout)
+    for problem, mapper in (
+        (replace(plain, imperfect=True), ExactMapper()),
+        (plain, ExactMapper(uneven=True)),
+        (replace(plain, constraints=Constraints(min_utilization=0.9)), ExactMapper()),
+        (replace(plain, architecture=meshed), ExactMapper()),
+    ):
+        result = mapper.map(problem, Objective.EDP, budget=Budget(evaluations=most), seed=0)
+        assert result.mapping is not None and 1 <= result.evaluated <= most
 
 
 @pytest.mark.parametrize("seed", [2, 13, 22])
