@@ -250,6 +250,20 @@ class AnnealingMapper:
         return tuple(found)[: self.alternatives or 0]
 
 
+def helping_budget(mapper: AnnealingMapper, scored: float, deadline: float) -> Budget | None:
+    """For annealing that helps another search: its own moves within what is left, one run where time is up; None where nothing may be scored.
+
+    Args:
+        mapper: With its own settings.
+        scored: Mappings that may still be scored.
+        deadline: Value of `clock.wall_seconds` at which to stop.
+    """
+    if scored < 1:
+        return None
+    left = None if math.isinf(deadline) else max(1e-9, deadline - clock.wall_seconds())
+    return Budget(left, int(min(scored, mapper.runs * mapper.moves)))
+
+
 def _split(budget: Budget) -> tuple[Budget, Budget]:
     """A third of a budget, and the rest."""
     seconds, scored = budget.time_limit_s, budget.evaluations

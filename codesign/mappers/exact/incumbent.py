@@ -83,7 +83,8 @@ class Incumbent:
         deadline: Value of `clock.wall_seconds` at which to stop.
         effort: Cells of the dynamic program to fill at most.
         scored: Mappings to score at most.
-        second_opinion: Finds a good mapping quickly with so many scored at most, and says how many; asked once, when proving takes longer.
+        second_opinion: Finds a good mapping quickly, with so many scored at most and by a deadline, and says how many it scored;
+            asked once, when proving takes longer.
         tolerance: Relative; what could be better by no more than this is left out.
     """
 
@@ -92,7 +93,7 @@ class Incumbent:
     deadline: float = math.inf
     effort: float = math.inf
     scored: float = math.inf
-    second_opinion: Callable[[float], tuple[Nest, int, int] | None] | None = None
+    second_opinion: Callable[[float, float], tuple[Nest | None, int, int]] | None = None
     tolerance: float = TOLERANCE
     value: float = math.inf
     energy: float = math.inf
@@ -116,8 +117,8 @@ class Incumbent:
 
     def apart(self) -> "Incumbent":
         """What a search beside this one has to beat; what it finds is taken in by `merge`."""
-        limits = self.value, self.energy, self.cycles
-        return Incumbent(self.kernel, self.goal, self.deadline, math.inf, math.inf, None, self.tolerance, *limits)
+        limits, left = (self.value, self.energy, self.cycles), self.scored - self.evaluated
+        return Incumbent(self.kernel, self.goal, self.deadline, math.inf, left, None, self.tolerance, *limits)
 
     def merge(self, other: "Incumbent") -> None:
         """Take in what a search beside this one found, and its work."""
@@ -135,11 +136,12 @@ class Incumbent:
     def ask(self, at_once: bool = False) -> None:
         """Get the second opinion if that is due, or at once."""
         if self.second_opinion is not None and (at_once or self.spent >= _WORTH_ASKING):
-            found, self.second_opinion = self.second_opinion(self.scored - self.evaluated), None
-            if found is not None:
-                nest, count, scored = found
+            found, self.second_opinion = self.second_opinion(self.scored - self.evaluated, self.deadline), None
+            nest, count, scored = found
+            self.evaluated += scored
+            if nest is not None:
+                self.evaluated -= 1  # it is scored again here
                 self.offer(nest, count)
-                self.evaluated += scored - 1
 
     def beaten_by(self, bound: float) -> bool:
         """Whether something with this lower bound could still be better."""
@@ -163,4 +165,18 @@ class Incumbent:
     @property
     def late(self) -> bool:
         """Whether time, effort or evaluations are used up."""
-        return self.spent >= self.effort or self.evaluated >= self.scored or clock.wall_seconds() >= self.deadline
+        return self.spent >= self.effort or not self.may_score or clock.wall_seconds() >= self.deadline
+
+    @property
+    def may_score(self) -> bool:
+        """Whether another mapping may be scored."""
+        return self.evaluated < self.scored
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the search ends here. Without a mapping it goes on until evaluations are used up, once annealing found none."""
+        if not self.late:
+            return False
+        if self.nest is None:
+            self.ask(at_once=True)
+        return self.nest is not None or not self.may_score

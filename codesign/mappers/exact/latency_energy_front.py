@@ -41,7 +41,7 @@ def pareto(problem: MappingProblem, *, budget: Budget, reuse: Reuse = Reuse.TIME
     points: list[MapResult] = []
     limit = math.inf
     while True:
-        best = new_incumbent(instance, Goal(Objective.ENERGY, limit), started, budget)
+        best = new_incumbent(instance, Goal(Objective.ENERGY, limit), started, Budget(budget.time_limit_s))
         unsearched = search_even(instance, best)
         if best.nest is None:
             return (

@@ -13,7 +13,7 @@ from codesign.cost.cost import Cost, Infeasible, evaluate
 from codesign.cost.imperfect import refuse_imperfect
 from codesign.cost.packed import make_kernel
 from codesign.cost.sparse.bounds import is_rescaled, least_value
-from codesign.mappers.annealing import AnnealingMapper
+from codesign.mappers.annealing import AnnealingMapper, helping_budget
 from codesign.mappers.driver import Encoded
 from codesign.mappers.exact.even.best_first import search_even
 from codesign.mappers.exact.incumbent import TOLERANCE, Goal, Incumbent
@@ -137,10 +137,18 @@ class ExactMapper:
     ) -> MapResult:
         """With a least utilisation: the optimum without it if it uses enough units, else annealing, its gap to that optimum."""
         plain = replace(problem, constraints=replace(problem.constraints, min_utilization=0.0))
-        free = self.map(plain, objective, budget=budget, seed=seed, reuse=reuse)
+        limit, scored = budget.time_limit_s, budget.evaluations
+        if scored == 1:
+            return AnnealingMapper().map(problem, objective, budget=budget, seed=seed, reuse=reuse)
+        half = Budget(limit, None if scored is None else scored // 2)
+        free = self.map(plain, objective, budget=half, seed=seed, reuse=reuse)
         if free.mapping is None or free.cost is None or free.mapping.spatial_iterations >= problem.least_units:
             return free
-        found = AnnealingMapper().map(problem, objective, budget=budget, seed=seed, reuse=reuse)
+        rest = Budget(
+            None if limit is None else max(1e-9, limit - free.seconds),
+            None if scored is None else scored - free.evaluated,
+        )
+        found = AnnealingMapper().map(problem, objective, budget=rest, seed=seed, reuse=reuse)
         evaluated, seconds = free.evaluated + found.evaluated, free.seconds + found.seconds
         gap = None
         if found.cost is not None and free.gap is not None:
@@ -188,19 +196,19 @@ def _begin_with(mapping: Mapping, instance: Instance, best: Incumbent) -> None:
         best.second_opinion = None
 
 
-def _annealed(instance: Instance, objective: Objective, scored: float) -> tuple[Nest, int, int] | None:
-    """What annealing finds with its own settings: a stopped exact search is never worse than that."""
+def _annealed(instance: Instance, objective: Objective, scored: float, deadline: float) -> tuple[Nest | None, int, int]:
+    """What annealing finds with its own settings, in one run at least: a stopped exact search is never worse than that."""
     source, reuse = instance.source, Reuse(instance.problem.reuse)
     mapper = AnnealingMapper()
-    if scored < 1:
-        return None
-    budget = Budget(evaluations=int(min(scored, mapper.runs * mapper.moves)))
+    budget = helping_budget(mapper, scored, deadline)
+    if budget is None:
+        return None, 0, 0
     try:
         found = mapper.map(source, objective, budget=budget, seed=0, reuse=reuse)
     except UserError:  # its first state may crowd a fan-out; the exact search has states of its own
-        return None
+        return None, 0, 0
     if found.mapping is None:
-        return None
+        return None, 0, found.evaluated
     nest = encode_nest(source.computation, source.architecture, found.mapping)
     return nest, len(nest.loops), found.evaluated
 
@@ -209,7 +217,7 @@ def to_result(instance: Instance, best: Incumbent, unsearched: float, started: f
     """What the search found, evaluated in full."""
     source, reuse = instance.source, Reuse(instance.problem.reuse)
     if best.nest is None:
-        reason = _why_nothing(source, reuse)
+        reason = _why_nothing(source, reuse, stopped=math.isfinite(unsearched))
         proof = Proof.OPTIMAL if math.isinf(unsearched) else Proof.NONE
         return MapResult(None, None, reason, best.evaluated, clock.wall_seconds() - started, proof, None, seed)
     mapping = decode_nest(source.computation, source.architecture, *best.nest)
@@ -239,12 +247,14 @@ def _sparse_proof(source: MappingProblem, best: Incumbent, cost: Cost, score: fl
     return Proof.GAP, (value - bound) / bound if bound > 0.0 else math.inf
 
 
-def _why_nothing(source: MappingProblem, reuse: Reuse) -> Infeasible:
-    """What even the smallest tiles exceed."""
+def _why_nothing(source: MappingProblem, reuse: Reuse, *, stopped: bool) -> Infeasible:
+    """What even the smallest tiles exceed; a stopped search knows no more."""
     encoded = Encoded.of(source, reuse)
     reason = encoded.result(None, 0, clock.wall_seconds(), None).infeasible
     if reason is not None and reason.resource != "mappings drawn":
         return reason
+    if stopped:
+        return Infeasible("mappings found", 1, 0, "mappings", "the budget ended before a mapping that fits was found")
     return Infeasible(
         "mappings that obey the constraints", 1, 0, "mappings", "no tiling obeys constraints and capacities"
     )

@@ -4,6 +4,7 @@ Buses never cost more than a mesh: they count the same words, their links no ene
 optimum with buses is a lower bound. The best of its mapping and of annealing with the mesh is an upper one.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -12,7 +13,7 @@ from codesign.core import clock
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, evaluate
-from codesign.mappers.annealing import AnnealingMapper
+from codesign.mappers.annealing import AnnealingMapper, helping_budget
 from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem
 
@@ -49,7 +50,7 @@ def map_on_mesh(
         exact: The exact search of a problem without a mesh.
         problem: With a mesh.
         objective: What is minimised.
-        budget: Of the exact search.
+        budget: Of both searches.
         seed: Of annealing.
         reuse: See `codesign.cost.arrays.Reuse`.
 
@@ -63,13 +64,17 @@ def map_on_mesh(
     bound = objective.of(bounded.cost) / (1.0 + (bounded.gap or 0.0)) if bounded.gap is not None else None
     found = evaluate(problem.computation, problem.architecture, bounded.mapping, reuse=reuse)
     assert isinstance(found, Cost)
-    best, mapping, evaluated = found, bounded.mapping, bounded.evaluated + 1
+    best, mapping, evaluated = found, bounded.mapping, bounded.evaluated
     if bound is None or objective.of(best) > bound:
-        annealed = AnnealingMapper().map(problem, objective, budget=Budget(), seed=seed, reuse=reuse)
-        evaluated += annealed.evaluated
-        better = annealed.cost is not None and objective.of(annealed.cost) < objective.of(best)
-        if better and annealed.cost is not None and annealed.mapping is not None:
-            best, mapping = annealed.cost, annealed.mapping
+        mapper = AnnealingMapper()
+        scored = math.inf if budget.evaluations is None else budget.evaluations - evaluated
+        deadline = math.inf if budget.time_limit_s is None else started + budget.time_limit_s
+        rest = helping_budget(mapper, scored, deadline)
+        annealed = None if rest is None else mapper.map(problem, objective, budget=rest, seed=seed, reuse=reuse)
+        evaluated += 0 if annealed is None else annealed.evaluated
+        if annealed is not None and annealed.mapping is not None and annealed.cost is not None:
+            better = objective.of(annealed.cost) < objective.of(best)
+            best, mapping = (annealed.cost, annealed.mapping) if better else (best, mapping)
     proof, gap = Proof.NONE, None
     if bound is not None:
         gap = max(0.0, objective.of(best) / bound - 1.0)

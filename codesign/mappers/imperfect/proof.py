@@ -54,13 +54,13 @@ def map_imperfect_exactly(
     with suppress(UserError):  # a fixed factor that divides no bound: there is no perfect mapping
         before = perfect(replace(problem, imperfect=False), first)
     used = 0 if before is None else before.evaluated
-    left = Budget(
-        None if budget.time_limit_s is None else budget.time_limit_s / 2,
-        None if budget.evaluations is None else max(1, budget.evaluations - used),
-    )
-    start = None if before is None else before.mapping
-    best = FIRST.search_from(start, problem, objective, left, seed, reuse)
-    evaluated = used + best.evaluated
+    scored = None if budget.evaluations is None else budget.evaluations - used
+    if before is not None and scored == 0:
+        best, evaluated = before, used
+    else:
+        left = Budget(None if budget.time_limit_s is None else budget.time_limit_s / 2, scored)
+        best = FIRST.search_from(None if before is None else before.mapping, problem, objective, left, seed, reuse)
+        evaluated = used + best.evaluated
     if before is not None and before.cost is not None:
         best = before if best.cost is None or objective.of(before.cost) <= objective.of(best.cost) else best
     best = replace(best, evaluated=evaluated, seed=seed, proof=Proof.NONE, gap=None)
@@ -89,9 +89,9 @@ def _prove(
     deadline = math.inf if budget.time_limit_s is None else started + budget.time_limit_s
     bound, state = search_jointly(encoded, objective, value, effort, deadline)
     if state is not None:
-        scored = Budget(evaluations=1 + LAST.moves)
-        after = LAST.search(encoded, objective, scored, seed, state, empty_archive(state, 0))
-        best = replace(after, evaluated=best.evaluated + LAST.moves, seed=seed)
+        moves = LAST.moves if budget.evaluations is None else min(LAST.moves, budget.evaluations - best.evaluated)
+        after = LAST.search(encoded, objective, Budget(evaluations=1 + moves), seed, state, empty_archive(state, 0))
+        best = replace(after, evaluated=best.evaluated + moves, seed=seed)
         assert best.cost is not None
         value = objective.of(best.cost)
     bound = max(least_value(problem, objective), min(bound, _least_of_perfect(before, objective)))

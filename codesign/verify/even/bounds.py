@@ -93,19 +93,24 @@ class Bounded:
         return max([self.profile.compute, *(whole_cycles(port.least) for port in self.cycles)])
 
     def least(self, wanted: float) -> float:
-        """A bound of the objective over all nests, sharp up to `wanted`; infinite where it is above."""
+        """A bound of the objective over all nests, sharp up to `wanted`; some value from there on where it is above."""
         n, m = self.objective.energy_exponent, self.objective.latency_exponent
-        energy = self.profile.closed_energy()
-        cycles = self.profile.closed_cycles() if m else 1.0
+        energy, cycles, fewest = 1.0, 1.0, self.program.fewest
+        ports: list[tuple[float, FloatArray, float]] = []
+        if m:  # the port that is likely to bind comes first
+            ports = [(fixed + float(price @ fewest), price, fixed) for price, fixed in self._port_prices]
+            ports.sort(key=lambda port: -port[0])
+            cycles = max([self.profile.compute, *(whole_cycles(port[0]) for port in ports[:1])])
         if n:
             energy = lowered(self.program.cheapest(*self._energy_prices, (wanted / cycles**m) ** (1.0 / n)))
-        if not m or np.isinf(energy):
-            return self.objective.score(energy, cycles)
-        for price, fixed in self._port_prices:
+        best = self.objective.score(energy, cycles)
+        for _, price, fixed in ports:
+            if best >= wanted:
+                return best
             busy = self.program.cheapest(price, fixed, (wanted / energy**n) ** (1.0 / m))
             cycles = max(cycles, whole_cycles(busy))
-        best = self.objective.score(energy, cycles)
-        if best >= wanted or not n or not self._port_prices:
+            best = self.objective.score(energy, cycles)
+        if best >= wanted or not n or not ports:
             return best
         return max(best, *(least_score(self.objective, energy, cycles, w, lowered(s.least)) for w, s in self.sums))
 

@@ -56,7 +56,7 @@ class Program:
         words, overlap = self._moved()
         return Grid(
             sizes=sizes, n_sizes=count, stride=np.array([int(count[d + 1 :].prod()) for d in range(n_dims)], np.int64),
-            steps=self._steps(sizes, count), allowed=s.allowed, windows=np.array(s.sliding, np.int64), fits=self._fits(),
+            steps=self._steps(), allowed=s.allowed, windows=np.array(s.sliding, np.int64), fits=self._fits(),
             left=(s.bounds / self.profile.outside[-1]).prod() / self.tiles.prod(axis=1),
             words=words, overlap=overlap, chain=self._chains(sizes, count),
         )  # fmt: skip
@@ -66,19 +66,13 @@ class Program:
         """Those of the keep set."""
         return states_of(self.profile.space, self.profile.kept)
 
-    def _steps(self, sizes: IntArray, count: IntArray) -> IntArray:
+    def _steps(self) -> IntArray:
         s = self.profile.space
         along = np.zeros(len(s.dims), bool)
         for t, table in enumerate(s.coef):
             if s.sliding[t]:
                 along |= (table > 0).any(axis=0)
-        found = np.zeros((len(s.dims), sizes.shape[1], sizes.shape[1]), np.int64)
-        for d in range(len(s.dims)):
-            for i in range(count[d]):
-                for j in range(i + 1, count[d]):
-                    factor, rest = divmod(int(sizes[d, j]), int(sizes[d, i]))
-                    found[d, i, j] = rest == 0 and (along[d] or len(divisors(factor)) == 2)
-        return found
+        return _divisible(tuple(map(tuple, self.sizes)), tuple(along.tolist()))
 
     def _moved(self) -> tuple[FloatArray, FloatArray]:
         p, s = self.profile, self.profile.space
@@ -149,13 +143,30 @@ class Program:
         fill(self.grid, states, price, least)
         return least
 
+    @cached_property
+    def fewest(self) -> FloatArray:
+        """Fewest words across every boundary."""
+        return np.array([self.profile.fewest(b) for b in self.profile.boundaries])
+
     def cheapest(self, price: FloatArray, fixed: float, limit: float) -> float:
         """The least of `fixed` and what the boundaries cost over all nests; infinite if none is below `limit`."""
         states = self.states
-        fewest = np.array([p * self.profile.fewest(b) for p, b in zip(price, self.profile.boundaries, strict=True)])
+        fewest = price * self.fewest
         rest = np.where(states.waiting >= 0, np.append(fewest, 0.0)[states.waiting], 0.0).sum(axis=2)
         now, after = np.zeros((2, len(self.tiles), states.possible.shape[1]))
         return fixed + cheapest(self.grid, states, price, rest, limit - fixed, now, after)
+
+
+@lru_cache(maxsize=256)
+def _divisible(sizes: tuple[tuple[int, ...], ...], along: tuple[bool, ...]) -> IntArray:
+    """``D x V x V`` which size a loop may lead to from which: multiples, by primes alone where no window slides along."""
+    most = max(map(len, sizes), default=1)
+    found = np.zeros((len(sizes), most, most), np.int64)
+    for d, row in enumerate(sizes):
+        for i, j in itertools.combinations(range(len(row)), 2):
+            factor, rest = divmod(row[j], row[i])
+            found[d, i, j] = rest == 0 and (along[d] or len(divisors(factor)) == 2)
+    return found
 
 
 @lru_cache(maxsize=1024)

@@ -94,6 +94,7 @@ def check_bounds(seed: int, size: int, constrained: bool) -> None:
                         continue
                     bound = bounded.least(math.inf)
                     assert bound >= closed * (1.0 - 1e-8)
+                    assert (bounded.least(least) >= least) == (bound >= least) or bound == pytest.approx(least)
                     tables = min(tables, bound)
                     reached |= bounded.below(least * (1.0 + 1e-9), math.inf) is not None
                     assert bounded.below(least * (1.0 - 1e-9), math.inf) is None

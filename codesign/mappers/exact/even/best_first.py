@@ -66,7 +66,8 @@ class EvenSearch:
     """
 
     def __init__(self, instance: Instance, best: Incumbent, threads: int = 1) -> None:
-        self.best, self.threads = best, threads
+        self.best = best
+        self.threads = threads if math.isinf(best.scored) else 1  # what one may score depends on the others
         self.queue = ProfileQueue(instance, best)
         self.problem = self.queue.problem
         decisions = self.problem.decisions
@@ -85,7 +86,7 @@ class EvenSearch:
         best, queue = self.best, self.queue
         with InOrder(self.threads) as tasks:
             while True:
-                while not tasks.full and best.beaten_by(queue.bound) and (best.nest is None or not best.late):
+                while not tasks.full and best.beaten_by(queue.bound) and not best.stopped:
                     best.ask()
                     self._begin(tasks)
                 if not tasks.settle():
@@ -97,7 +98,8 @@ class EvenSearch:
         best, queue = self.best, self.queue
         if queue.coarse_bound <= queue.least:
             few = self._block < _MOST_AT_A_TIME
-            self._opened = min(2 * self._opened if few else _COARSE_AT_A_TIME, _COARSE_AT_A_TIME // self.threads)
+            most = max(1, _COARSE_AT_A_TIME // self.threads)
+            self._opened = min(2 * self._opened, most) if few else most
             vectors = queue.open(self._opened)
             best.count(_CELLS_BOUNDED * len(vectors), 0)
             if few:

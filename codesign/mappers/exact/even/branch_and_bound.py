@@ -109,7 +109,7 @@ def search_profile(fixed: FixedProfile, least: float, quickest: float, best: Inc
         if not best.beaten_by(bound):
             continue
         best.ask()
-        if node.given_up or (best.late and best.nest is not None):
+        if node.given_up or best.stopped:
             return min([bound] + [b for b, _, _ in waiting])
         for child in expand(fixed, node, best):
             heapq.heappush(waiting, (child.bound, ticket, child))
@@ -169,7 +169,7 @@ def _trade(
         weight = np.zeros(1 + len(fixed.demand))
         weight[0], weight[1 + j] = energy_weight, cycle_weight
         value = fixed.run(weight, node, best)
-        if math.isfinite(value):
+        if math.isfinite(value) and best.may_score:
             fixed.offer(best)
         return value
 

@@ -42,7 +42,7 @@ def chase(profile: EvenProfile, keep: KeepSets, quickest: float, best: Incumbent
     search, plan, top, steps = _search(profile, quickest, best), _plan(profile, keep), 1, 0
     shape = (n_levels, instance.n_tensors)
     nest = Nest(np.zeros((instance.most_loops, 4), np.int64), np.full(shape, BYPASSED, np.int64))
-    while True:
+    while best.may_score:
         search = search._replace(limit=_limit(best, quickest))
         most = int(min(best.scored - best.evaluated, _STEPS_AT_ONCE))
         stack, top, count, done, scored, why = compiled.walk(
@@ -57,7 +57,8 @@ def chase(profile: EvenProfile, keep: KeepSets, quickest: float, best: Incumbent
         if why == compiled.EXHAUSTED:
             return True
         if steps > MOST_STEPS or best.late:
-            return False
+            break
+    return False
 
 
 def _search(profile: EvenProfile, quickest: float, best: Incumbent) -> compiled.Search:

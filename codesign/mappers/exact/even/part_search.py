@@ -131,7 +131,9 @@ class _Search:
     def _offer(self) -> KeepSets:
         """Score the mapping that the program found, if it obeys all constraints; returns what it keeps where."""
         found, instance = self.profile.trace(), self.problem.instance
-        if all(_obeys(level, rules) for level, rules in zip(found.levels, instance.rules, strict=True)):
+        if self.best.may_score and all(
+            _obeys(level, rules) for level, rules in zip(found.levels, instance.rules, strict=True)
+        ):
             self.best.offer(*build_nest(instance, found.keep, found.levels))
         return found.keep
 

@@ -141,7 +141,7 @@ class ProfileQueue:
 
     def next_part(self) -> Part | None:
         """The part of the least bound if it may win and time is left; opens the coarse profiles before it."""
-        while self.best.beaten_by(self.bound) and not (self.best.late and self.best.nest is not None):
+        while self.best.beaten_by(self.bound) and not self.best.stopped:
             if self.coarse_bound > self.least:
                 return self.pop()
             self.push_rows(self.bounded(self.open(1), self.best.to_beat), CHAINS)

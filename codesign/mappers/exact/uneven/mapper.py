@@ -63,6 +63,7 @@ def map_uneven(
     best.evaluated = first.evaluated
     if first.mapping is not None:
         nest = encode_nest(problem.computation, problem.architecture, first.mapping)
+        best.evaluated -= 1  # it is scored again here
         best.offer(nest, len(nest.loops))
     unsearched = search_places(instance, best)
     return finish(instance, best, unsearched, started, seed)

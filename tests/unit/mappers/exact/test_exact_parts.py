@@ -1,23 +1,27 @@
 """Parts of the exact mapper: lattice, spatial options, bounds, budgets, infeasible problems."""
 
 import math
+from dataclasses import replace
 from itertools import count, product
 
 import numpy as np
 import pytest
 
-from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, Fanout, StorageLevel
+from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, Fanout, Links, StorageLevel
+from codesign.arch.mesh import MeshLinks
 from codesign.core.errors import UserError
 from codesign.core.goals import OBJECTIVES, Budget, Objective, Proof
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Infeasible
 from codesign.cost.packed import make_kernel
+from codesign.mappers.annealing import AnnealingMapper
 from codesign.mappers.exact import ExactMapper
 from codesign.mappers.exact.even.best_first import EvenSearch, search_even
 from codesign.mappers.exact.even.branch_and_bound import FixedProfile, Node
 from codesign.mappers.exact.even.profile import EvenProfile
 from codesign.mappers.exact.even.profile_queue import ProfileQueue, Rows
 from codesign.mappers.exact.incumbent import Goal, Incumbent
+from codesign.mappers.exact.mapper import to_result
 from codesign.mappers.exact.problem.instance import FanoutRules, make_instance
 from codesign.mappers.exact.problem.lattice import make_lattice
 from codesign.mappers.exact.problem.sliding_windows import chain_table
@@ -282,11 +286,61 @@ def test_a_stopped_search_is_no_worse_than_annealing_and_says_how_far_it_may_be(
         ExactMapper(effort=0)
 
 
-def test_evaluations_bound_the_search() -> None:
+@pytest.mark.parametrize(("most", "threads"), [(1, 1), (3, 1), (3, 2), (40, 2)])
+def test_no_more_mappings_are_scored_than_asked(most: int, threads: int) -> None:
     computation = Computation.parse("O[k,p,q] += I[c,p+r,q+s] * W[k,c,r,s]", k=64, c=48, p=28, q=28, r=3, s=3)
-    problem = MappingProblem(computation, architecture(words=256.0, bandwidth=0.5))
-    result = ExactMapper().map(problem, Objective.EDP, budget=Budget(evaluations=40), seed=0)
-    assert result.evaluated <= 40 or result.proof is Proof.OPTIMAL
+    for words, objective in product((256.0, 2048.0), (Objective.EDP, Objective.LATENCY)):
+        problem = MappingProblem(computation, architecture(words=words, bandwidth=0.5))
+        result = ExactMapper(threads=threads).map(problem, objective, budget=Budget(evaluations=most), seed=0)
+        assert 1 <= result.evaluated <= most
+        assert result.mapping is not None and (result.proof is Proof.OPTIMAL or (result.gap or 0.0) > 0.0)
+
+
+@pytest.mark.parametrize("most", [1, 2, 5, 40])
+def test_no_more_are_scored_by_searches_of_several_steps(most: int) -> None:
+    plain = MappingProblem(gemm(60, 56, 90), architecture(words=256.0, bandwidth=0.5))
+    links = MeshLinks(2, 2, flit_bits=8)
+    fanout = Fanout(2, 2, links=Links.MESH, mesh=links)
+    meshed = plain.architecture.with_level("Buffer", fanout=fanout)
+    for problem, mapper in (
+        (replace(plain, imperfect=True), ExactMapper()),
+        (plain, ExactMapper(uneven=True)),
+        (replace(plain, constraints=Constraints(min_utilization=0.9)), ExactMapper()),
+        (replace(plain, architecture=meshed), ExactMapper()),
+    ):
+        result = mapper.map(problem, Objective.EDP, budget=Budget(evaluations=most), seed=0)
+        assert result.mapping is not None and 1 <= result.evaluated <= most
+
+
+@pytest.mark.parametrize("seed", [2, 13, 22])
+def test_a_search_whose_evaluations_end_before_a_mapping_fits_says_so(seed: int) -> None:
+    problem = random_problem(np.random.default_rng(seed), free_bypass=True, size=500, busy=True, levels=3)
+    instance = make_instance(problem, Reuse.TIMELOOP)
+    quickest = ExactMapper().map(problem, Objective.LATENCY, budget=Budget(), seed=0).cost
+    assert quickest is not None
+    goal = Goal(Objective.ENERGY, quickest.latency_cycles)
+    full, few = (Incumbent(make_kernel(instance.problem, instance.most_loops), goal, scored=n) for n in (math.inf, 1))
+    search_even(instance, full)
+    bound = search_even(instance, few)
+    assert full.evaluated > 1 >= few.evaluated and bound <= full.value * (1.0 + 1e-9)
+    result = to_result(instance, few, bound, 0.0, 0)
+    assert result.mapping is None and result.proof is Proof.NONE and result.infeasible is not None
+    assert result.infeasible.detail == "the budget ended before a mapping that fits was found"
+
+
+def test_annealing_helps_a_late_search_for_one_run_only() -> None:
+    computation = Computation.parse("O[k,p,q] += I[c,p+r,q+s] * W[k,c,r,s]", k=360, c=240, p=120, q=120, r=3, s=3)
+    problem = MappingProblem(computation, architecture(words=2048.0, bandwidth=0.5))
+    result = ExactMapper().map(problem, Objective.EDP, budget=Budget(time_limit_s=1e-6), seed=0)
+    assert result.cost is not None and result.proof is Proof.GAP
+    assert result.evaluated <= AnnealingMapper().moves + 2
+
+
+def test_more_threads_than_profiles_are_opened_at_a_time() -> None:
+    problem = MappingProblem(gemm(), architecture(), Constraints(free_bypass=True))
+    one, many = (ExactMapper(threads=n).map(problem, Objective.EDP, budget=Budget(), seed=0) for n in (1, 2000))
+    assert one.cost is not None and many.cost is not None
+    assert many.proof is Proof.OPTIMAL and many.cost.edp == one.cost.edp
 
 
 @pytest.mark.parametrize(("c", "p", "r", "words"), [(2, 3, 4, 12.0), (4, 3, 4, 20.0)])
