@@ -33,6 +33,12 @@ SEGMENT_ENTRIES = 2**17
 CHUNK = 50
 """Steps of annealing before the first look at the clock; later ones are a hundredth of the time apart."""
 
+LONG = 4000
+"""Trees for each layer from which a search is long; with n times fewer it starts at 1 / sqrt(n) of the temperature."""
+
+LEAST_FALL = 10.0
+"""Temperature at the start over that at the end, at least."""
+
 RETURN_SHARE = 0.85
 """Share of the annealing after which it goes on from the best tree."""
 
@@ -83,7 +89,7 @@ class SearchSettings:
         seed: Of the random numbers.
         energy_power: Exponent of energy in the goal.
         time_power: Exponent of time.
-        hot: Temperature at the start: relative increase of the goal that is accepted with probability 1/e.
+        hot: Temperature at the start of a long search: relative increase of the goal that is accepted with probability 1/e.
         cold: At the end.
         longest: Most layers of a cut in space of the start; cuts in time take up to four times as many.
         least_use: Share of core time that a space cut must use.
@@ -94,7 +100,7 @@ class SearchSettings:
     seed: int = 0
     energy_power: float = 1.0
     time_power: float = 1.0
-    hot: float = 0.004
+    hot: float = 0.015
     cold: float = 0.0002
     longest: int = 8
     least_use: float = 0.75
@@ -475,9 +481,12 @@ class TreeSearch:
         steps, fixed = CHUNK, settings.steps
         if fixed is not None:
             steps = max(1, fixed // 100)
+        expected = float(steps if fixed is None else fixed)
         while self.steps < fixed if fixed is not None else spent < settings.seconds:
             share = (spent - opened) / max(settings.seconds - opened, 1e-9) if fixed is None else self.steps / fixed
-            schedule[2:] = settings.hot * (settings.cold / settings.hot) ** share
+            hot = settings.hot * min(1.0, expected / (LONG * len(self.order))) ** 0.5
+            hot = max(hot, LEAST_FALL * settings.cold)
+            schedule[2:] = hot * (settings.cold / hot) ** share
             if share > RETURN_SHARE:
                 moves.copy_tokens(self.best, self.current)
                 schedule[0] = schedule[1]
@@ -486,6 +495,7 @@ class TreeSearch:
             self.steps += steps
             if fixed is None:
                 pace = steps / max(spent - before, 1e-9)
+                expected = self.steps + pace * (settings.seconds - spent)
                 steps = max(CHUNK, int(pace * min(settings.seconds / 100, settings.seconds - spent)))
         tree = self.tree(self.best)
         powers = settings.energy_power + settings.time_power
