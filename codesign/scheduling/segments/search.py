@@ -60,6 +60,9 @@ SURE_LENGTHS = 4
 SHARES = (2, 3, 4, 6, 8)
 """Blocks of about equal work that a cut in space of the start may have."""
 
+SHARES_SHARE = 0.1
+"""Share of the time that such cuts may take."""
+
 SHARE_LENGTHS = (32, 16, 8, 4, 24, 12, 6, 3)
 """Layers of such cuts that come first, and alone where trees are counted."""
 
@@ -403,6 +406,9 @@ class TreeSearch:
         at, pace, (begin, seconds) = 0, 0.0, window
         for (kind, _, lengths, taken, share), options in zip(kinds, rows, strict=True):
             limits = begin + share * seconds, begin + max(share, ROOT_SHARE) * seconds
+            if options[0, 0] == tree_kernels.SPACE and options[0, 2]:
+                most_shares = clock.cpu_seconds() + SHARES_SHARE * seconds
+                limits = min(limits[0], most_shares), min(limits[1], most_shares)
             if whole or kind != tree_kernels.SPACE:
                 pace = self._price_kind(
                     root_groups, options, lengths, taken, limits, pace, costs[:, :, at : at + len(options)]
