@@ -33,8 +33,11 @@ SEGMENT_ENTRIES = 2**17
 CHUNK = 50
 """Steps of annealing before the first look at the clock; later ones are a hundredth of the time apart."""
 
-LONG = 4000
+LONG = 1500
 """Trees for each layer from which a search is long; with n times fewer it starts at 1 / sqrt(n) of the temperature."""
+
+FEW = 15
+"""Layers up to which a search is at its full temperature: a layer is a lesser share of the goal where there are more."""
 
 LEAST_FALL = 10.0
 """Temperature at the start over that at the end, at least."""
@@ -92,7 +95,7 @@ class SearchSettings:
         seed: Of the random numbers.
         energy_power: Exponent of energy in the goal.
         time_power: Exponent of time.
-        hot: Temperature at the start of a long search: relative increase of the goal that is accepted with probability 1/e.
+        hot: Temperature at the start of a long search of few layers: relative increase of the goal that is accepted with probability 1/e.
         cold: At the end.
         longest: Most layers of a cut in space of the start; cuts in time take up to four times as many.
         least_use: Share of core time that a space cut must use.
@@ -103,7 +106,7 @@ class SearchSettings:
     seed: int = 0
     energy_power: float = 1.0
     time_power: float = 1.0
-    hot: float = 0.015
+    hot: float = 0.04
     cold: float = 0.0002
     longest: int = 8
     least_use: float = 0.75
@@ -490,8 +493,7 @@ class TreeSearch:
         expected = float(steps if fixed is None else fixed)
         while self.steps < fixed if fixed is not None else spent < settings.seconds:
             share = (spent - opened) / max(settings.seconds - opened, 1e-9) if fixed is None else self.steps / fixed
-            hot = settings.hot * min(1.0, expected / (LONG * len(self.order))) ** 0.5
-            hot = max(hot, LEAST_FALL * settings.cold)
+            hot = max(settings.hot * self._warmth(expected), LEAST_FALL * settings.cold)
             schedule[2:] = hot * (settings.cold / hot) ** share
             if share > RETURN_SHARE:
                 moves.copy_tokens(self.best, self.current)
@@ -512,6 +514,11 @@ class TreeSearch:
             int(self.caches.counts[0]),
             clock.cpu_seconds() - begin,
         )
+
+    def _warmth(self, expected: float) -> float:
+        """Share of the temperature at which a search of so many trees starts."""
+        layers = len(self.order)
+        return float(min(1.0, FEW / layers) * min(1.0, expected / (LONG * layers)) ** 0.5)
 
     def _anneal(self, schedule: FloatArray, steps: int, state: RandomState) -> None:
         tree_search.anneal(
