@@ -17,6 +17,7 @@ from codesign.scheduling.segments.kernels import tree as tree_kernels
 from codesign.scheduling.segments.kernels.machine import ORDERS, RANKS, SHAPED, Caches, Problem, Scratch, Tokens
 from codesign.scheduling.segments.kernels.placed_leaf import batch_index, order_of
 from codesign.scheduling.segments.kernels.segment_cost import tree_cost
+from codesign.scheduling.segments.layers import SegmentNetwork
 from codesign.scheduling.segments.segment_tree import Cut, CutKind, Leaf, Node, leaves
 
 MOST_EDGES = 60
@@ -31,6 +32,15 @@ SLOT_BYTES = 96 * 2**20
 SEGMENT_ENTRIES = 2**17
 CHUNK = 50
 """Steps of annealing before the first look at the clock; later ones are a hundredth of the time apart."""
+
+LONG = 1500
+"""Trees for each layer from which a search is long; with n times fewer it starts at 1 / sqrt(n) of the temperature."""
+
+FEW = 15
+"""Layers up to which a search is at its full temperature: a layer is a lesser share of the goal where there are more."""
+
+LEAST_FALL = 10.0
+"""Temperature at the start over that at the end, at least."""
 
 RETURN_SHARE = 0.85
 """Share of the annealing after which it goes on from the best tree."""
@@ -49,6 +59,21 @@ START_SECONDS = 0.15
 
 SURE_LENGTHS = 4
 """Lengths of cuts in time that the start takes whatever the time, until it has a tree: two, four, eight and sixteen layers."""
+
+SHARES = (2, 3, 4, 6, 8)
+"""Blocks of about equal work that a cut in space of the start may have."""
+
+SHARES_SHARE = 0.1
+"""Share of the time that such cuts may take."""
+
+SHARE_LENGTHS = (32, 16, 8, 4, 24, 12, 6, 3)
+"""Layers of such cuts that come first, and alone where trees are counted."""
+
+ORDERS_SHARE = 0.2
+"""Share of the time after which the start tries no further order of the layers."""
+
+SURE_SHARES = 2
+"""Lengths of cuts in space of shares that are tried with every order."""
 
 LONGER_IN_TIME = 4
 """Layers of a cut in time of the start, over those of a cut in space at most."""
@@ -70,7 +95,7 @@ class SearchSettings:
         seed: Of the random numbers.
         energy_power: Exponent of energy in the goal.
         time_power: Exponent of time.
-        hot: Temperature at the start: relative increase of the goal that is accepted with probability 1/e.
+        hot: Temperature at the start of a long search of few layers: relative increase of the goal that is accepted with probability 1/e.
         cold: At the end.
         longest: Most layers of a cut in space of the start; cuts in time take up to four times as many.
         least_use: Share of core time that a space cut must use.
@@ -82,7 +107,7 @@ class SearchSettings:
     energy_power: float = 1.0
     time_power: float = 1.0
     hot: float = 0.04
-    cold: float = 0.0005
+    cold: float = 0.0002
     longest: int = 8
     least_use: float = 0.75
 
@@ -229,6 +254,32 @@ def make_scratch(problem: Problem) -> Scratch:
     )
 
 
+def orders_of(network: SegmentNetwork) -> list[IntArray]:
+    """Orders of the layers that the start may cut, each with producers first: as given, by distance to the end, depth first.
+
+    By distance, layers that may run side by side stand together. Depth first, a layer follows the last of its producers.
+    """
+    n = len(network.layers)
+    read = [sorted({*layer.inputs, *layer.weight_inputs}) for layer in network.layers]
+    distance, readers, missing = [0] * n, [[] for _ in range(n)], [len(r) for r in read]  # type: tuple[list[int], list[list[int]], list[int]]
+    for i in reversed(range(n)):
+        for producer in read[i]:
+            distance[producer] = max(distance[producer], distance[i] + 1)
+            readers[producer].append(i)
+    late = sorted(range(n), key=lambda i: (-distance[i], i))
+    deep: list[int] = []
+    ready = [i for i in reversed(range(n)) if not read[i]]
+    while ready:
+        layer = ready.pop()
+        deep.append(layer)
+        for reader in readers[layer]:
+            missing[reader] -= 1
+            if not missing[reader]:
+                ready.append(reader)
+    distinct = dict.fromkeys((tuple(range(n)), tuple(late), tuple(deep)))
+    return [np.array(order, np.int64) for order in distinct]
+
+
 def coarse_first(most: int) -> list[int]:
     """Numbers from 2: powers of two first, then one and a half times them, then the others.
 
@@ -271,12 +322,27 @@ class TreeSearch:
     def start(self, longest: int) -> float:
         """The best tree of the dynamic program over cuts, left in `current`; returns its value.
 
+        The order of the layers is that of the best tree when each is cut into few lengths.
+
         Raises:
             NothingFitsError: No batch of layers one after another fits.
         """
-        best, begin = float("inf"), clock.cpu_seconds()
+        begin = clock.cpu_seconds()
+        seconds = max(START_SECONDS, self.settings.seconds) if self.settings.steps is None else float("inf")
+        best, kept = float("inf"), self.order
+        for order in orders_of(self.evaluator.network):
+            self.order = order
+            now = clock.cpu_seconds()
+            if np.isfinite(best) and now - begin > ORDERS_SHARE * seconds:
+                break
+            options, costs = self._priced(longest, 1, (now, ORDERS_SHARE * seconds), SURE_LENGTHS, True)
+            value = self._cut(1, options, costs, best)
+            if value < best:
+                best, kept = value, self.order
+        self.order = kept
         for root_groups in divisors(self.batch):
-            options, costs = self._priced(longest, root_groups, begin, 0 if np.isfinite(best) else SURE_LENGTHS)
+            sure = 0 if np.isfinite(best) else SURE_LENGTHS
+            options, costs = self._priced(longest, root_groups, (begin, seconds), sure, False)
             best = min(best, self._cut(root_groups, options, costs, best))
         return best if np.isfinite(best) else self.flat()
 
@@ -297,37 +363,61 @@ class TreeSearch:
             per_time = ratio * energy / spent
         return best
 
-    def _priced(self, longest: int, root_groups: int, begin: float, sure: int) -> tuple[IntArray, FloatArray]:
+    def _priced(
+        self, longest: int, root_groups: int, window: tuple[float, float], sure: int, few: bool
+    ) -> tuple[IntArray, FloatArray]:
         """Options of segments, and energy and time of each over all consecutive layers, lengths x layers x options x 2.
 
-        Layers alone come first, then cuts in time and those of blocks, then cuts in space; each kind until its share of the
-        time is spent or none fits. Where the root has groups, cuts in time have none and there are none in space.
+        Layers alone come first, then cuts in time and those of blocks, then cuts in space of layers and of shares; each kind until
+        its share of the time is spent or none fits. Where the root has groups, cuts in time have none and there are none in space.
 
         Args:
             longest: Most layers of a cut in space.
             root_groups: Runs of every segment.
-            begin: CPU time at which the start began.
+            window: CPU time at which it began, and seconds that shares are taken of.
             sure: Lengths of layers alone and cuts in time that are taken whatever the time.
+            few: Take no more lengths than that, none of cuts in space of layers, and two of those of shares.
         """
-        groups = divisors(self.batch) if root_groups == 1 else [1]
-        single = np.array([(tree_kernels.LEAF, 1, 0)], np.int64)
-        in_time = np.array([(tree_kernels.TIME, g, blocks) for g in groups for blocks in (0, 1)], np.int64)
-        in_space = np.array([(tree_kernels.SPACE, g, 0) for g in groups], np.int64)
+        whole = root_groups == 1
+        groups = divisors(self.batch) if whole else [1]
         most = min(LONGER_IN_TIME * longest, len(self.order))
-        options = np.concatenate((single, in_time, in_space))
-        costs: FloatArray = np.full((most, len(self.order), len(options), 2), np.inf)
-        at, last = 0, START_SHARE if root_groups == 1 else ROOT_SHARE
-        for kind, lengths, share in (
-            (single, [1], 1.0),
-            (in_time, coarse_first(most), TIME_SHARE if root_groups == 1 else last),
-            (in_space, list(range(2, min(longest, most) + 1)) if root_groups == 1 else [], last),
-        ):
-            seconds = max(START_SECONDS, self.settings.seconds) if self.settings.steps is None else float("inf")
+        in_time, last = [(g, blocks) for g in groups for blocks in (0, 1)], START_SHARE if whole else ROOT_SHARE
+        in_space, shares = list(range(2, min(longest, most) + 1)), list(SHARE_LENGTHS)
+        if self.settings.steps is None:
+            shares += [n for n in coarse_first(most) if n > min(SHARES) and n not in SHARE_LENGTHS]
+        kinds = (
+            (tree_kernels.LEAF, [(1, 0)], [1], sure, 1.0),
+            (
+                tree_kernels.TIME,
+                in_time,
+                coarse_first(most)[: sure if few else most],
+                sure,
+                TIME_SHARE if whole else last,
+            ),
+            (tree_kernels.SPACE, [(g, 0) for g in groups], [] if few else in_space, 0, last),
+            (
+                tree_kernels.SPACE,
+                [(g, n) for g in groups for n in SHARES],
+                shares[: SURE_SHARES if few else most],
+                0,
+                last,
+            ),
+        )
+        rows = [np.array([(kind, *row) for row in options], np.int64) for kind, options, *_ in kinds]
+        together = np.concatenate(rows)
+        costs: FloatArray = np.full((most, len(self.order), len(together), 2), np.inf)
+        at, pace, (begin, seconds) = 0, 0.0, window
+        for (kind, _, lengths, taken, share), options in zip(kinds, rows, strict=True):
             limits = begin + share * seconds, begin + max(share, ROOT_SHARE) * seconds
-            taken = 0 if kind is in_space else sure
-            self._price_kind(root_groups, kind, lengths, taken, limits, costs[:, :, at : at + len(kind)])
-            at += len(kind)
-        return options, costs
+            if options[0, 0] == tree_kernels.SPACE and options[0, 2]:
+                most_shares = clock.cpu_seconds() + SHARES_SHARE * seconds
+                limits = min(limits[0], most_shares), min(limits[1], most_shares)
+            if whole or kind != tree_kernels.SPACE:
+                pace = self._price_kind(
+                    root_groups, options, lengths, taken, limits, pace, costs[:, :, at : at + len(options)]
+                )
+            at += len(options)
+        return together, costs
 
     def _price_kind(
         self,
@@ -336,15 +426,16 @@ class TreeSearch:
         lengths: list[int],
         sure: int,
         limits: tuple[float, float],
+        pace: float,
         costs: FloatArray,
-    ) -> None:
+    ) -> float:
         """Price segments of one kind, length by length, until none fits any more.
 
         After the first `sure` lengths none begins after the first of two CPU times, nor is expected to end after the second: a
-        layer takes as long as one of the length before.
+        layer of an option takes as long as one of the length before. That time is given as `pace` for the first, and returned.
         """
         known: dict[int, FloatArray] = {}
-        most, per_layer = len(costs), 0.0
+        most, per_layer = len(costs), pace * len(kind)
         for i, length in enumerate(lengths):
             began = clock.cpu_seconds()
             late = began > limits[0] or began + per_layer * length > limits[1]
@@ -369,6 +460,7 @@ class TreeSearch:
             per_layer = (clock.cpu_seconds() - began) / length
             if not found:
                 most = length
+        return per_layer / len(kind)
 
     def flat(self) -> float:
         """Layers one after another in the largest batch that fits, left in `current`; returns its value.
@@ -398,9 +490,11 @@ class TreeSearch:
         steps, fixed = CHUNK, settings.steps
         if fixed is not None:
             steps = max(1, fixed // 100)
+        expected = float(steps if fixed is None else fixed)
         while self.steps < fixed if fixed is not None else spent < settings.seconds:
             share = (spent - opened) / max(settings.seconds - opened, 1e-9) if fixed is None else self.steps / fixed
-            schedule[2:] = settings.hot * (settings.cold / settings.hot) ** share
+            hot = max(settings.hot * self._warmth(expected), LEAST_FALL * settings.cold)
+            schedule[2:] = hot * (settings.cold / hot) ** share
             if share > RETURN_SHARE:
                 moves.copy_tokens(self.best, self.current)
                 schedule[0] = schedule[1]
@@ -409,6 +503,7 @@ class TreeSearch:
             self.steps += steps
             if fixed is None:
                 pace = steps / max(spent - before, 1e-9)
+                expected = self.steps + pace * (settings.seconds - spent)
                 steps = max(CHUNK, int(pace * min(settings.seconds / 100, settings.seconds - spent)))
         tree = self.tree(self.best)
         powers = settings.energy_power + settings.time_power
@@ -419,6 +514,11 @@ class TreeSearch:
             int(self.caches.counts[0]),
             clock.cpu_seconds() - begin,
         )
+
+    def _warmth(self, expected: float) -> float:
+        """Share of the temperature at which a search of so many trees starts."""
+        layers = len(self.order)
+        return float(min(1.0, FEW / layers) * min(1.0, expected / (LONG * layers)) ** 0.5)
 
     def _anneal(self, schedule: FloatArray, steps: int, state: RandomState) -> None:
         tree_search.anneal(

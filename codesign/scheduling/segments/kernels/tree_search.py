@@ -88,6 +88,35 @@ def _write_blocks(
 
 
 @njit
+def _write_shares(
+    problem: Problem, tokens: Tokens, at: int, order: IntArray, first: int, past: int, option: IntArray
+) -> int:
+    """Append a cut in space of so many blocks of about equal work, each a layer or a cut in time; `at` where layers are too few."""
+    blocks, total = option[2], 0.0
+    if past - first <= blocks:
+        return at
+    for i in range(first, past):
+        total += problem.unit_times[order[i]]
+    begin, work, start, written = at, 0.0, first, 0
+    tokens.kind[at], tokens.layer[at], tokens.groups[at], tokens.choice[at] = option[0], -1, option[1], 0
+    at += 1
+    for i in range(first, past):
+        work += problem.unit_times[order[i]]
+        left = past - 1 - i
+        more = 0.0 if left == 0 else 0.5 * problem.unit_times[order[i + 1]]
+        if (
+            left == 0
+            or left == blocks - written - 1
+            or (written < blocks - 1 and work + more >= total * (written + 1) / blocks)
+        ):
+            at = _write_segment(tokens, at, order, start, i + 1, TIME, 1)
+            start = i + 1
+            written += 1
+    tokens.size[begin] = at - begin
+    return at
+
+
+@njit
 def write_option(
     problem: Problem,
     tokens: Tokens,
@@ -101,6 +130,8 @@ def write_option(
     """Append a segment over consecutive layers; returns the next free token, `at` where the option says nothing new."""
     if option[2] == 1:
         return _write_blocks(problem, tokens, at, order, first, past, option[1], starts)
+    if option[2] > 1:
+        return _write_shares(problem, tokens, at, order, first, past, option)
     return _write_segment(tokens, at, order, first, past, option[0], option[1])
 
 
