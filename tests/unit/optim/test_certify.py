@@ -137,9 +137,7 @@ def test_boxes_and_then_few_designs_show_what_a_list_of_all_does(
 ) -> None:
     monkeypatch.setattr("codesign.optim.boxed._FEW", 4)
     objectives = ("latency", "energy", "area")
-    optimizer = codesign.optim.create(
-        "exact", BOXED_SPACE, objectives, bounds=BoxedBounds(Boxes()), constraints=limits
-    )
+    optimizer = codesign.optim.create("exact", BOXED_SPACE, objectives, bounds=BoxedBounds(Boxes()), constraints=limits)
     rows = BOXED_SPACE.sample(count, np.random.default_rng(count))
     for row, point in zip(rows, BOXED_SPACE.to_points(rows), strict=True):
         optimizer.tell(point, {m: float(v[0]) for m, v in values_of(row[None]).items()})
