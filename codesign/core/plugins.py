@@ -100,12 +100,12 @@ class Registry(Generic[T]):
 
 def entry_points(group: str) -> importlib.metadata.EntryPoints:
     """What packages register under a group; they are looked through once, and again where packages come from other folders."""
-    return _points(tuple(sys.path)).select(group=group)
+    return _points(group, tuple(sys.path))
 
 
-@lru_cache(maxsize=1)
-def _points(path: tuple[str, ...]) -> importlib.metadata.EntryPoints:
-    return importlib.metadata.entry_points()
+@lru_cache
+def _points(group: str, path: tuple[str, ...]) -> importlib.metadata.EntryPoints:
+    return importlib.metadata.entry_points(group=group)
 
 
 GROUPS = ("mappers", "schedulers", "optimizers", "spaces", "technologies", "readers", "trainers")

@@ -502,8 +502,9 @@ class BoxProof:
             return {}
         sharp = self._sharp.astype(np.int64)
         counted = np.array([min(self._excluded, 2**62)], dtype=np.int64)
-        open_boxes = {"low": self._low, "high": self._high, "bounds": self._bound, "factors": self._factor}
-        return {**open_boxes, "sharp": sharp, "excluded": counted}
+        return {
+            "low": self._low, "high": self._high, "bounds": self._bound, "factors": self._factor, "sharp": sharp, "excluded": counted,
+        }  # fmt: skip
 
     def recall(self, kept: Mapping[str, Any]) -> None:
         """Take in what `remember` gave: boxes that it lacks were settled, and still are."""
