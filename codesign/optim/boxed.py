@@ -458,12 +458,17 @@ class BoxProof:
             self._refine(order, enough)
         return True
 
-    @property
-    def furthest(self) -> float | None:
-        """The largest factor of an open box; None where none is left or nothing can be said."""
+    def furthest(self, exact: Sequence[int]) -> tuple[float, float] | None:
+        """The largest factor of an open box, and that of its exact metrics alone; None where none is left or nothing can be said.
+
+        Args:
+            exact: Metrics, by position, whose bound of a single design is its value.
+        """
         if self.withdrawn or self._unseen or not len(self._front) or not len(self._factor):
             return None
-        return float(self._factor.max())
+        at = int(self._order()[0])
+        known = (self._front / self._bound[at])[:, list(exact)].max(axis=1, initial=0.0)
+        return float(self._factor[at]), float(known.min())
 
     def designs_beyond(self, factor: float, enough: Callable[[], bool]) -> Indices:
         """The designs that may be better than all evaluated ones by more than a factor: ``n x d``; their boxes are split into them."""

@@ -8,7 +8,8 @@ from typing import Any, final
 
 import numpy as np
 
-from codesign.optim.boxed import BoxedBounds, BoxProof
+from codesign.optim.bounded import bounds_for
+from codesign.optim.boxed import TIES, BoxedBounds, BoxProof
 from codesign.optim.certificate import Certificate
 from codesign.optim.exact import SHRINK, FrontProof
 from codesign.optim.protocols import Floats, History, Indices, Problem
@@ -28,6 +29,8 @@ class NarrowedProof:
         self._problem, self._history = problem, history
         self._boxes = BoxProof(problem, boxes, 0.0)
         self._boxes.learn(history)
+        known = getattr(bounds_for(problem.space, problem.bounds), "exact_metrics", ())
+        self._exact = [k for k, metric in enumerate(problem.objectives) if metric in known]
         self._stuck = False
 
     def tighten(self, enough: Callable[[], bool]) -> bool:
@@ -38,11 +41,12 @@ class NarrowedProof:
         """
         if self._boxes.tighten(enough):
             return True
-        top = self._boxes.furthest
-        if self._stuck or top is None or enough():
+        found = self._boxes.furthest(self._exact)
+        top, least = found or (1.0, 1.0)
+        if self._stuck or least * (1.0 + TIES) >= top or enough():
             self._boxes.outline(enough)
             return False
-        goal = 1.0 + SHRINK * (top - 1.0)
+        goal = max(1.0 + SHRINK * (top - 1.0), least)
         rows = self._boxes.designs_beyond(goal, enough)
         if not len(rows):
             return False
