@@ -13,6 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,7 @@ class Unit:
     role: str
 
 
+@lru_cache(maxsize=256)  # designs by the thousand share a few arrays
 def make_unit(kind: Kind, rows: int, cols: int, dataflow: str, pixels: int, taps: int = FILTER) -> Unit:
     """The array of a core of that kind: sizes of the intrinsic follow the array."""
     if kind is Kind.GEMM:

@@ -5,7 +5,10 @@
 
 import gc
 import os
+import sys
+from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the tests run in as many processes as there are cores
@@ -49,8 +52,14 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give every slow test the marker of its kind, so that ``-m oracle`` finds it."""
+    """Make tests slow that are tried in some cases only, and give every slow test the marker of its kind, so that ``-m oracle`` finds it."""
+    cases: Counter[str] = Counter()
     for item in items:
+        if (thinned := item.get_closest_marker("thinned")) is not None:
+            law = item.nodeid.partition("[")[0]
+            if cases[law] % thinned.args[0]:
+                item.add_marker(pytest.mark.slow("oracle"))
+            cases[law] += 1
         for mark in item.iter_markers("slow"):
             kind = mark.args[0] if mark.args else "oracle"
             if kind not in KINDS:
@@ -83,7 +92,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def pytest_collection_finish() -> None:
     """Later collections of garbage pass over what lives as long as the run."""
     gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
     gc.enable()
+
+
+def pytest_runtest_setup() -> None:
+    """Migrations that Optuna brings are read from their files once, not three times for every database."""
+    files = sys.modules.get("alembic.util.pyfiles")
+    if files is not None and not hasattr(files.load_module_py, "cache_info"):
+        files.load_module_py = cache(files.load_module_py)  # type: ignore[attr-defined]
 
 
 @pytest.hookimpl(hookwrapper=True)

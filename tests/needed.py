@@ -5,8 +5,6 @@ import shutil
 import sys
 from pathlib import Path
 
-from codesign.hardware.verilator import find_verilator
-
 PACKAGES = {
     "ray": "ray",
     "psycopg": "postgres",
@@ -40,6 +38,8 @@ def find_browser() -> str | None:
 
 def missing() -> list[str]:
     """Everything that is not there, each with how to get it."""
+    from codesign.hardware.verilator import find_verilator
+
     lacking = [
         f"package {name}: pip install 'accel-codesign[{extra}]'"
         for name, extra in PACKAGES.items()

@@ -1,6 +1,5 @@
 """Technology tables as files: the built-in ones and a user's own (same fields; docs/reference/technology.md lists them)."""
 
-import importlib.metadata
 import json
 import math
 import re
@@ -22,6 +21,7 @@ from codesign.core.errors import UserError, unknown_name
 from codesign.core.fields import Fields
 from codesign.core.files import read_structured
 from codesign.core.json_types import JsonObject
+from codesign.core.plugins import entry_points
 
 _FOLDER = Path(__file__).parent / "technologies"
 GROUP = "codesign.technologies"
@@ -69,7 +69,7 @@ def load_technology(name: str) -> Technology:
         return _built_in(name)
     if Path(name).suffix or Path(name).exists():
         return read_technology(name)
-    others = {point.name: point for point in importlib.metadata.entry_points(group=GROUP)}
+    others = {point.name: point for point in entry_points(GROUP)}
     if name in others:
         return _registered(name, others[name].load())
     error = unknown_name("technology", name, (*technology_names(), *others))

@@ -105,22 +105,31 @@ LIST_OPTIONS = frozenset({"--dims", "--objectives", "--scheduler", "--weights"})
 
 
 def join_lists(arguments: list[str]) -> list[str]:
-    """The arguments with the values of each list option joined into one.
+    """The arguments with the values of each list option joined into one, those of an option that is repeated too.
 
-    >>> join_lists(["--objectives", "latency", "area", "--seed", "0"])
-    ['--objectives', 'latency area', '--seed', '0']
+    >>> join_lists(["--objectives", "latency", "area", "--seed", "0", "--objectives", "energy"])
+    ['--objectives', 'latency area energy', '--seed', '0']
     """
     joined: list[str] = []
+    places: dict[str, int] = {}
     position = 0
     while position < len(arguments):
-        joined.append(arguments[position])
+        name, equals, value = arguments[position].partition("=")
         position += 1
-        if joined[-1] in LIST_OPTIONS:
-            start = position
-            while position < len(arguments) and not arguments[position].startswith("--"):
-                position += 1
-            if position > start:
-                joined.append(" ".join(arguments[start:position]))
+        if name not in LIST_OPTIONS:
+            joined.append(name + equals + value)
+            continue
+        values = [value] if equals else []
+        while not equals and position < len(arguments) and not arguments[position].startswith("--"):
+            values.append(arguments[position])
+            position += 1
+        if values and name in places:
+            joined[places[name]] += " " + " ".join(values)
+            continue
+        joined.append(name)
+        if values:
+            places[name] = len(joined)
+            joined.append(" ".join(values))
     return joined
 
 

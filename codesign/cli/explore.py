@@ -154,7 +154,7 @@ def specification(file: Path | None, flags: "JsonObject") -> "StudySpec":
     if isinstance(found := whole.get("workload", {}), dict) and not {"networks", "serving"} & set(found):
         raise UserError("which network?", hint="give --network or --workload, or a study file that names one")
     if isinstance(found := whole.get("place", {}), dict) and "out" not in found:
-        raise UserError("where is the study kept?", hint="give --out FOLDER")
+        raise UserError("nothing says where the study is kept", hint="give --out FOLDER")
     if file is not None:
         return StudySpec.from_json(whole, str(file))
     try:

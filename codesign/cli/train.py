@@ -1,6 +1,5 @@
 """`codesign train`: learn a policy for revising programs, over many computations and accelerators."""
 
-import importlib.metadata
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ import typer
 from codesign.cli.compiling import echo_json
 from codesign.cli.options import command
 from codesign.core.errors import UserError, unknown_name
+from codesign.core.plugins import entry_points
 
 GROUP = "codesign.trainers"
 """Entry points of this group train policies; each says for which environment."""
@@ -98,7 +98,7 @@ def register(app: typer.Typer) -> None:
 
 def _trainer(environment: str) -> Trainer:
     trainers: dict[str, Trainer] = {}
-    for entry in importlib.metadata.entry_points(group=GROUP):
+    for entry in entry_points(GROUP):
         trainer: Trainer = entry.load()
         trainers[trainer.environment] = trainer
     if environment not in trainers:

@@ -2,8 +2,10 @@
 
 import importlib
 import importlib.metadata
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import lru_cache
 from typing import Any, Generic, TypeVar, final
 
 from codesign.core.errors import MissingDependencyError, UserError, closest, unknown_name
@@ -91,9 +93,19 @@ class Registry(Generic[T]):
                 )
 
     def _others(self) -> Iterator[importlib.metadata.EntryPoint]:
-        for point in importlib.metadata.entry_points(group=self.group):
+        for point in entry_points(self.group):
             if point.name not in self.own:
                 yield point
+
+
+def entry_points(group: str) -> importlib.metadata.EntryPoints:
+    """What packages register under a group; they are looked through once, and again where packages come from other folders."""
+    return _points(group, tuple(sys.path))
+
+
+@lru_cache
+def _points(group: str, path: tuple[str, ...]) -> importlib.metadata.EntryPoints:
+    return importlib.metadata.entry_points(group=group)
 
 
 GROUPS = ("mappers", "schedulers", "optimizers", "spaces", "technologies", "readers", "trainers")
@@ -102,11 +114,7 @@ GROUPS = ("mappers", "schedulers", "optimizers", "spaces", "technologies", "read
 
 def modules_of_others() -> frozenset[str]:
     """Modules from which other packages register parts."""
-    found = {
-        point.value.partition(":")[0]
-        for group in GROUPS
-        for point in importlib.metadata.entry_points(group=f"codesign.{group}")
-    }
+    found = {point.value.partition(":")[0] for group in GROUPS for point in entry_points(f"codesign.{group}")}
     return frozenset(name for name in found if name.partition(".")[0] not in ("codesign", "spaces", "envs"))
 
 

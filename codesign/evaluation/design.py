@@ -1,7 +1,6 @@
 """From a design point to its metrics: what the outer search evaluates."""
 
 import importlib
-import importlib.metadata
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +12,7 @@ from codesign.arch.architecture import Architecture, Ports, StorageLevel
 from codesign.arch.technology_files import provenance_of
 from codesign.core import clock
 from codesign.core.errors import UserError, unknown_name
+from codesign.core.plugins import entry_points
 from codesign.core.point import Point, PointValue
 from codesign.cost.cost import Infeasible
 from codesign.evaluation.detail import Detail, NoDetail
@@ -130,7 +130,7 @@ def load_design_space(name: str) -> DesignSpace:
         return _checked(_reader("file")(name), name)
     if ":" in name:
         return _space_of_module(name)
-    known = {entry.name: entry for entry in importlib.metadata.entry_points(group=GROUP)}
+    known = {entry.name: entry for entry in entry_points(GROUP)}
     if name not in known:
         hint = "a space of your own is a file (mine.yaml) or module:attribute"
         error = unknown_name("space", name, known)
@@ -169,7 +169,7 @@ def describe_space(space: DesignSpace, source: str) -> SpaceRecord:
 
 
 def _reader(name: str) -> Any:
-    found = {entry.name: entry for entry in importlib.metadata.entry_points(group=FILE_GROUP)}
+    found = {entry.name: entry for entry in entry_points(FILE_GROUP)}
     if name not in found:
         raise UserError(
             f"nothing is installed that reads a space's {name} (entry points {FILE_GROUP!r})",

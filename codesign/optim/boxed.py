@@ -327,8 +327,11 @@ class BoxProof:
             self._sharpen(int(boxes[0]), enough)
             return
         near = self._bounds.slow and self._factor[boxes[0]] <= (1.0 + self._epsilon) * _NEAR
-        cut = self._cut(int(boxes[0])) if near else None
-        low, high, inherited = cut or self._split(self._low[boxes], self._high[boxes], self._bound[boxes])
+        self._divide(boxes, self._cut(int(boxes[0])) if near else None)
+
+    def _divide(self, boxes: Indices, parts: tuple[Indices, Indices, Floats] | None = None) -> None:
+        """Put parts in the place of some boxes."""
+        low, high, inherited = parts or self._split(self._low[boxes], self._high[boxes], self._bound[boxes])
         mask = np.ones(len(self._factor), dtype=np.bool_)
         mask[boxes] = False
         self._keep(mask)
@@ -455,24 +458,69 @@ class BoxProof:
             self._refine(order, enough)
         return True
 
+    def furthest(self, exact: Sequence[int]) -> tuple[float, float] | None:
+        """The largest factor of an open box, and that of its exact metrics alone; None where none is left or nothing can be said.
+
+        Args:
+            exact: Metrics, by position, whose bound of a single design is its value.
+        """
+        if self.withdrawn or self._unseen or not len(self._front) or not len(self._factor):
+            return None
+        at = int(self._order()[0])
+        known = (self._front / self._bound[at])[:, list(exact)].max(axis=1, initial=0.0)
+        return float(self._factor[at]), float(known.min())
+
+    def designs_beyond(self, factor: float, enough: Callable[[], bool]) -> Indices:
+        """The designs that may be better than all evaluated ones by more than a factor: ``n x d``; their boxes are split into them."""
+        while True:
+            beyond = self._factor > factor
+            alone = (self._low == self._high).all(axis=1)
+            if not (beyond & ~alone).any() or enough() or len(self._factor) > MOST_BOXES:
+                return np.asarray(self._low[beyond & alone])
+            self._refine(self._order(), enough)
+
+    def outline(self, enough: Callable[[], bool]) -> None:
+        """Split the boxes whose bounds make the outer front, some rounds long."""
+        from moocore import is_nondominated
+
+        for _ in range(ROUNDS):
+            if enough() or self._unseen or not 0 < len(self._factor) <= MOST_BOXES:
+                return
+            edge = is_nondominated(self._bound, keep_weakly=False) & (self._low < self._high).any(axis=1)
+            if not edge.any():
+                return
+            self._divide(np.flatnonzero(edge)[:MOST_SPLIT])
+
+    def settle(self, rows: Indices, factors: Floats, bounds: Floats) -> None:
+        """Take in what was shown of designs that are boxes of their own: ``n x d``, ``n`` and ``n x m``."""
+        given = {row.tobytes(): k for k, row in enumerate(rows)}
+        for k in np.flatnonzero((self._low == self._high).all(axis=1)):
+            at = given.get(self._low[k].tobytes())
+            if at is not None:
+                self._factor[k] = min(self._factor[k], factors[at])
+                self._bound[k] = np.maximum(self._bound[k], bounds[at])
+        self._drop_settled()
+
     def remember(self) -> dict[str, Indices | Floats]:
         """The open boxes, for a later run over the same space with these evaluations and perhaps more; empty while some are not bounded."""
         if self._unseen:
             return {}
         sharp = self._sharp.astype(np.int64)
         counted = np.array([min(self._excluded, 2**62)], dtype=np.int64)
-        return {"low": self._low, "high": self._high, "bounds": self._bound, "sharp": sharp, "excluded": counted}
+        return {
+            "low": self._low, "high": self._high, "bounds": self._bound, "factors": self._factor, "sharp": sharp, "excluded": counted,
+        }  # fmt: skip
 
     def recall(self, kept: Mapping[str, Any]) -> None:
         """Take in what `remember` gave: boxes that it lacks were settled, and still are."""
-        if "low" not in kept or kept["low"].shape[1] != len(self._sizes):
+        if not {"low", "factors"} <= set(kept) or kept["low"].shape[1] != len(self._sizes):
             return
         low, high = kept["low"].astype(np.int64), kept["high"].astype(np.int64)
         keep = self._possible(low, high)
         self._low, self._high, self._bound = low[keep], high[keep], kept["bounds"][keep]
         self._sharp = kept["sharp"][keep] > 0
         self._unseen, self._excluded = [], int(kept["excluded"][0])
-        self._factor = factors_of(self._front, self._bound)
+        self._factor = np.minimum(factors_of(self._front, self._bound), kept["factors"][keep])
         self._drop_settled()
 
     # ---- what is shown ---------------------------------------------------------------------------

@@ -181,13 +181,14 @@ class FrontProof:
         problem: See `Exact`.
         epsilon: See `Exact`.
         sharpen: See `Exact`.
+        rows: The designs, sorted: ``n x d``; None for all of the space.
     """
 
-    def __init__(self, problem: Problem, epsilon: float, sharpen: bool) -> None:
+    def __init__(self, problem: Problem, epsilon: float, sharpen: bool, rows: Indices | None = None) -> None:
         self._problem, self._epsilon = problem, epsilon
         bounds = bounds_for(problem.space, problem.bounds)
         assert bounds is not None
-        self._rows = problem.space.enumerate(LISTED)
+        self._rows = problem.space.enumerate(LISTED) if rows is None else rows
         self._codes = self._code(self._rows)
         self._designs: BoundedDesigns = designs_of(bounds, self._rows)
         self._sharpening = sharpen
@@ -397,7 +398,10 @@ class FrontProof:
             return False
         top = float(self._factor[at])
         least = self._factor[self._final & alive].max(initial=1.0 + self._epsilon)
-        goal = max(1.0 + SHRINK * (top - 1.0), float(least))
+        goal = max(1.0 + SHRINK * (top - 1.0), float(least), self._no_less(at))
+        if goal * (1.0 + TIES) >= top:
+            self._final[at] = True
+            return True
         above = np.flatnonzero(alive & (self._factor > goal))
         self._lower(above, goal)
         if self._factor[at] > goal:
@@ -407,6 +411,11 @@ class FrontProof:
                 self._lower(np.array([at]), goal + share * (top - goal))
         self._final[at] = self._factor[at] > goal and not enough()
         return True
+
+    def _no_less(self, at: int) -> float:
+        """What the factor of a design is at the least, whatever its bounds were raised to: that of its exact metrics alone."""
+        exact = [k for k, metric in enumerate(self._metrics) if metric in self._designs.exact_metrics]
+        return float((self._front / self._bounds[at])[:, exact].max(axis=1, initial=0.0).min())
 
     def _lower(self, at: Indices, goal: float) -> None:
         """Find the designs that are within a factor of the front by bounds that tie objectives together."""
@@ -429,6 +438,18 @@ class FrontProof:
         if self._designs.sharpen(at, peers, goal - 1.0, done):
             self._refresh(peers)
             self._lower(peers[self._factor[peers] > goal], goal)
+
+    @property
+    def furthest(self) -> float:
+        """The largest factor by which a design may be better than all evaluated ones."""
+        left = ~(self._known | self._excluded | self._settled)
+        return float(self._factor[left].max(initial=1.0))
+
+    def shown(self, rows: Indices) -> tuple[Floats, Floats]:
+        """Factors and bounds of some of the designs: ``k x d`` to ``k`` and ``k x m``; 1 of those alike an evaluated one."""
+        at = np.searchsorted(self._codes, self._code(rows))
+        over = self._known | self._excluded | self._settled
+        return np.where(over[at], 1.0, self._factor[at]), self._bounds[at]
 
     def remember(self) -> dict[str, Indices | Floats]:
         """What tightening has shown, for a later run over the same designs with these evaluations and perhaps more."""

@@ -1,7 +1,5 @@
 """Optimisers by name."""
 
-import importlib
-import importlib.metadata
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
@@ -10,7 +8,7 @@ from typing import Any, final
 import numpy as np
 
 from codesign.core.errors import UserError, unknown_name
-from codesign.core.plugins import load_attribute
+from codesign.core.plugins import entry_points, load_attribute
 from codesign.core.point import Point, PointValue
 from codesign.optim.hypervolume import Frame
 from codesign.optim.optimizer import Optimizer
@@ -61,7 +59,7 @@ GROUP = "codesign.optimizers"
 def _entries() -> dict[str, _Entry]:
     """The strategies of this package, then those of others."""
     found = dict(_ENTRIES)
-    for point in importlib.metadata.entry_points(group=GROUP):
+    for point in entry_points(GROUP):
         found.setdefault(point.name, _Entry(point.module, point.attr, suffix=FIRST_OPTION))
     return found
 

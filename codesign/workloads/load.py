@@ -1,6 +1,5 @@
 """One door for every way to name a network: the zoo, an ONNX file, the project's own JSON or YAML."""
 
-import importlib.metadata
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from typing import Protocol
 
 from codesign.core.errors import UserError, closest
 from codesign.core.files import read_structured
+from codesign.core.plugins import entry_points
 from codesign.workloads.fuse import fuse as fuse_network
 from codesign.workloads.network import Network
 from codesign.workloads.network_json import network_from_json
@@ -148,7 +148,7 @@ class NetworkReader(Protocol):
 
 
 def _registered_reader(suffix: str) -> NetworkReader | None:
-    for point in importlib.metadata.entry_points(group=GROUP):
+    for point in entry_points(GROUP):
         if suffix == f".{point.name}":
             found: NetworkReader = point.load()
             return found

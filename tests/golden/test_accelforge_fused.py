@@ -21,6 +21,7 @@ def runs(kind: str) -> list[Run]:
 
 
 @pytest.mark.parametrize("run", runs("fused"), ids=lambda r: r.name)
+@pytest.mark.thinned(3)
 def test_recorded_fused_optimum_is_reached_and_proven(run: Run) -> None:
     row = compare(run, 60.0)
     assert row["equal_or_better"], row

@@ -25,6 +25,7 @@ def test_recorded_uneven_optimum_is_reached_and_proven(run: Run) -> None:
 
 
 @pytest.mark.parametrize("run", runs("imperfect"), ids=lambda r: r.name)
+@pytest.mark.thinned(2)
 def test_recorded_imperfect_optimum_is_reached_and_proven(run: Run) -> None:
     row = compare(run, 30.0)
     assert row["equal_or_better"], row

@@ -26,6 +26,7 @@ def recorded_edp(case: Case) -> float:
 
 
 @pytest.mark.parametrize("case", best_cases(), ids=lambda case: case.name)
+@pytest.mark.thinned(3)
 def test_no_worse_than_the_best_recorded_mapping(case: Case) -> None:
     tensors = frozenset(t.name for t in case.computation.tensors)
     levels = []

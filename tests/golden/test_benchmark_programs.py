@@ -65,6 +65,7 @@ CASES = _cases()
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.thinned(3)
 def test_programs_equal_einsum(name: str) -> None:
     arrays = random_inputs(CASES[name], 7)
     whole = affine_einsum(CASES[name], arrays)

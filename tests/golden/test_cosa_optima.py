@@ -25,6 +25,7 @@ def _solver_is_loaded() -> None:
 
 
 @pytest.mark.parametrize("case", list(cases()), ids=str)
+@pytest.mark.thinned(5)
 def test_the_optimum_is_the_reference(case: Case) -> None:
     solution = solve(make_program(case.problem, Settings(reading=Reading.parse(case.reading))).linear)
     assert solution.status is Status.OPTIMAL

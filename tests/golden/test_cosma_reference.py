@@ -67,6 +67,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "capacity", "most"), CASES)
+@pytest.mark.thinned(3)
 def test_no_more_traffic_than_the_best_known(name: str, capacity: int, most: int) -> None:
     graph = graph_of(name)
     found = schedule_cosma(graph, capacity)
@@ -86,6 +87,7 @@ PEAKS = [row for row in ROWS if row["scheme"].startswith("min-peak")]
 
 
 @pytest.mark.parametrize("row", PEAKS, ids=lambda row: row["graph"])
+@pytest.mark.thinned(3)
 def test_lowest_peak(row: dict[str, Any]) -> None:
     found = lowest_peak_order(graph_of(row["graph"]).index)
     assert found.peak_bytes == found.bound_bytes

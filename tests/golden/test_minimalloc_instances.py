@@ -12,6 +12,7 @@ DATA = REFERENCE / "minimalloc"
 
 
 @pytest.mark.parametrize("path", sorted(DATA.glob("*/*.csv")), ids=lambda p: p.stem)
+@pytest.mark.thinned(3)
 def test_instance_is_solved(path: Path) -> None:
     capacity = int(path.stem.split(".")[-1])
     buffers = read_buffers(path)

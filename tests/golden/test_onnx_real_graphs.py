@@ -60,6 +60,7 @@ def test_there_are_nine_graphs() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(MACS))
+@pytest.mark.thinned(2)
 def test_loads_whole(name: str) -> None:
     net = load(name)
     assert net.macs == MACS[name]
@@ -72,6 +73,7 @@ def test_loads_whole(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(MACS))
+@pytest.mark.thinned(3)
 def test_batch_of_the_caller(name: str) -> None:
     four = load(name, batch=4)
     assert four.macs == 4 * MACS[name]

@@ -11,6 +11,7 @@ from tests.zigzag_reference import label, layer_files, read_layer
 
 
 @pytest.mark.parametrize("path", layer_files(), ids=label)
+@pytest.mark.thinned(3)
 def test_a_single_run_reaches_the_best_known_energy(path: Path) -> None:
     reference = read_layer(path)
     result = SalsaMapper().map_orders(reference.layer, Objective.ENERGY, budget=Budget(), seed=0)

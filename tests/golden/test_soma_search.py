@@ -49,6 +49,7 @@ def _first_problem() -> Problem:
 
 
 @pytest.mark.parametrize("key", sorted(_best_recorded()), ids=lambda k: "-".join(map(str, k)))
+@pytest.mark.thinned(2)
 def test_search_is_at_least_as_good_as_the_best_recorded_run(key: tuple[int, int, int, int]) -> None:
     recorded, document = _best_recorded()[key]
     problem = _problem(document)

@@ -32,6 +32,7 @@ def test_every_folder_of_inputs_has_a_recorded_case() -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.thinned(3)
 def test_the_command_line_prints_the_recorded_counts(case: Case) -> None:
     outcome = run("evaluate", *files_of(case), "--format", "json")
     assert (outcome.code, outcome.err) == (0, "")
@@ -65,6 +66,7 @@ def test_yaml_and_json_forms_of_a_case_are_the_same_values(case: Case) -> None:
 
 @pytest.mark.parametrize("dialect", [Dialect.OWN, Dialect.TIMELOOP])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.thinned(5)
 def test_a_case_written_and_read_again_is_unchanged(case: Case, dialect: Dialect, tmp_path: Path) -> None:
     before = load_inputs(files_of(case))
     for name, text in to_files(before, dialect).items():

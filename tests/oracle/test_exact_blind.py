@@ -101,6 +101,7 @@ def test_all_keep_sets_at_once(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", seeds(24))
+@pytest.mark.thinned(3)
 def test_all_keep_sets_behind_windows_and_limited_ports(seed: int) -> None:
     """Every level's ports are limited, so that energy-delay product weighs energy against the cycles of each."""
     rng = np.random.default_rng(15_000 + seed)
@@ -125,6 +126,7 @@ def test_one_dimension_on_two_axes(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [2, 3, 4, 7, 11, 13, 15, 19, 23, 24, 26, 27, 29, 31, 33, 34, 35, 37, 39])
+@pytest.mark.thinned(3)
 def test_five_levels(seed: int) -> None:
     rng = np.random.default_rng(8000 + seed)
     forms = PLAIN if seed % 2 else WINDOWS

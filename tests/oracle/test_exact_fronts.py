@@ -58,6 +58,7 @@ def check(seed: int) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.thinned(2)
 def test_the_proven_front_is_that_of_enumeration(seed: int) -> None:
     check(seed)
 

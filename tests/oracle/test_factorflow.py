@@ -110,6 +110,7 @@ def _obeys(level: Memory | Fanout, factors: Sizes) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(40))
+@pytest.mark.thinned(4)
 def test_the_search_finds_the_least_of_all_mappings(seed: int) -> None:
     machine, sizes = drawn(seed)
     if any(f is not None and sizes[2] % f for v in machine.levels for f in v.fixed):

@@ -12,6 +12,7 @@ from codesign.mappers.loop_order.exact_orders import ExactOrders
 from codesign.mappers.loop_order.factors import prime_loops
 from codesign.mappers.loop_order.salsa import SalsaMapper
 from experiments.attacks.zigzag_orders import fits, layer, least
+from tests.examples import ALL
 
 
 def compare(seed: int, most: int) -> bool:
@@ -38,7 +39,7 @@ def compare(seed: int, most: int) -> bool:
 
 
 def test_the_sweep_finds_the_least_energy_of_all_orders_and_cuts() -> None:
-    assert sum(compare(seed, most=2_000) for seed in range(30)) >= 8
+    assert sum(compare(seed, most=2_000) for seed in (range(30) if ALL else range(12))) >= (8 if ALL else 5)
 
 
 def test_where_nothing_costs_energy_any_order_is_proven() -> None:

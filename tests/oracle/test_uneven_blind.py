@@ -23,6 +23,7 @@ LARGE = pytest.param(4, marks=pytest.mark.slow("oracle"))
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 3, LARGE, *range(5, 11)])
+@pytest.mark.thinned(3)
 def test_optimum_is_that_of_all_nests(seed: int) -> None:
     operator, machine, goal = problem(seed, imperfect=False)
     found = solve(operator, machine, goal)
@@ -31,6 +32,7 @@ def test_optimum_is_that_of_all_nests(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.thinned(2)
 def test_optimum_with_imperfect_outermost_loops_is_that_of_all_nests(seed: int) -> None:
     operator, machine, goal = problem(1000 + seed, imperfect=True)
     found = solve(operator, machine, goal, Factors(True, True))

@@ -92,6 +92,7 @@ def fills(made: CoreImage) -> dict[str, int]:
 @pytest.mark.parametrize("outstanding", [1, 16])
 @pytest.mark.parametrize("family", sorted(CORE_SPACES))
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow("oracle"))])
+@pytest.mark.thinned(3)
 def test_no_padded_program_is_faster_than_its_analytical_cycles(seed: int, family: str, outstanding: int) -> None:
     for program, _, job, made in first(seed, family, outstanding, 6 if seed == 0 else 50, pads=True):
         assert job.counted_cycles <= job.analytic_cycles <= job.predicted_cycles
@@ -167,6 +168,7 @@ def test_a_call_gives_neighbouring_positions_to_neighbouring_columns() -> None:
 
 
 @pytest.mark.parametrize("outstanding", [1, 16])
+@pytest.mark.thinned(2)
 def test_a_tile_that_slid_there_and_back_is_not_loaded_again(outstanding: int) -> None:
     """Host loops q and s step I by one position each: of six tiles in a row two are the one before (R4)."""
     found = written(

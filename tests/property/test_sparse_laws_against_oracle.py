@@ -91,6 +91,7 @@ def drawn(rng: np.random.Generator, a: int, b: int) -> dict[str, np.ndarray]:
     "number",
     [pytest.param(n, marks=pytest.mark.slow("oracle") if n % 2 else ()) for n in range(0, len(MACHINES), 7)],
 )
+@pytest.mark.thinned(5)
 def test_expectation_is_the_mean_of_the_walk(name: str, number: int) -> None:
     """Over random zeros the walk's means are the expected counts, and its results are einsum's (laws A1-A4, E2-E5)."""
     architecture, mapping = MACHINES[number], MAPPINGS[name]

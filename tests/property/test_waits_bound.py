@@ -68,6 +68,7 @@ def test_any_machine(problem: Problem, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("name", ["gemmini", "eyeriss", "simba"])
 @pytest.mark.parametrize("reuse", [Reuse.TIMELOOP, Reuse.RESIDENT])
+@pytest.mark.thinned(4)
 def test_walks_of_mappings_on_presets(name: str, reuse: Reuse) -> None:
     architecture = load_preset(name)
     machine = encode_timing(timing_for(architecture), architecture)

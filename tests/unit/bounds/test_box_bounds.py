@@ -12,10 +12,10 @@ from codesign.evaluation.network import EvaluationOptions, evaluate_workload
 from codesign.mappers.exact import ExactMapper
 from spaces.cores import CONV_CORE
 from spaces.design import DesignSpace
-from spaces.dosa import DOSA
 from spaces.eyeriss import EYERISS
 from spaces.scratchpad import SCRATCHPAD
 from spaces.wide import WIDE
+from tests.examples import DOSA
 from tests.unit.bounds.test_design_bounds import small_network
 
 FIELDS = ("latency_s", "energy_j", "area_mm2", "edp_js", "power_w")

@@ -64,6 +64,7 @@ def test_area_and_leakage_are_exact_also_where_built_by_parts(name: str) -> None
 
 @pytest.mark.parametrize("name", SPACES)
 @pytest.mark.parametrize("objective", [Objective.EDP, Objective.ENERGY])
+@pytest.mark.thinned(5)
 def test_no_design_is_evaluated_below_its_bound_nor_below_a_sharpened_one(name: str, objective: Objective) -> None:
     space = SPACES[name]
     network = small_network(space.bits, space.partial_bits)

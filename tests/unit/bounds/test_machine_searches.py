@@ -15,8 +15,8 @@ from codesign.mappers.exact.latency_energy_front import pareto
 from codesign.mapping.constraints import MappingProblem
 from codesign.workloads.builder import NetworkBuilder
 from experiments.attacks.hardware_spaces import random_network, random_space
-from spaces.dosa import DOSA, SUM_BITS
-from tests.examples import ALL
+from spaces.dosa import SUM_BITS
+from tests.examples import ALL, DOSA
 from tests.seeds import seeds
 
 

@@ -41,6 +41,7 @@ def mapped(computation: Computation, design: dict[str, str | int], seed: int) ->
 
 
 @pytest.mark.parametrize("seed", [0, 1, *MORE])
+@pytest.mark.thinned(2)
 def test_any_order_of_digits_computes_the_same(seed: int) -> None:
     rng = np.random.default_rng(seed)
     design: dict[str, str | int] = {

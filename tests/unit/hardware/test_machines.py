@@ -67,6 +67,7 @@ def check(job: Job, seed: int = 0) -> None:
         (GEMM, {"dataflow": "row-stationary", "banks": 4, "bus_bits": 32}),
     ],
 )
+@pytest.mark.thinned(3)
 def test_a_random_mapping_gives_einsum_s_integers_the_model_s_accesses_and_the_predicted_cycles(
     computation: Computation, changes: dict[str, Value]
 ) -> None:

@@ -49,6 +49,7 @@ def case(outstanding: int, memory: MemoryTiming = PLAIN_MEMORY) -> tuple[NestPla
         (5 if ALL else 3, MemoryTiming(latency_cycles=1)),
     ],
 )
+@pytest.mark.thinned(2)
 def test_cycles_are_predicted_beside_any_memory(outstanding: int, memory: MemoryTiming) -> None:
     plan, job = case(outstanding, memory)
     values = random_values(GEMM, np.random.default_rng(0))

@@ -167,6 +167,7 @@ def test_a_line_from_any_byte_on_has_all_its_bytes_where_banks_are_halved() -> N
 
 
 @pytest.mark.parametrize(("words", "group"), [(2, 2), (3, 3), (4, 4), (8, 4)])
+@pytest.mark.thinned(3)
 def test_a_local_memory_takes_words_that_lie_side_by_side_at_once(words: int, group: int) -> None:
     computation = Computation.parse("L[i,j] += M[i,k] * N[k,j]", i=4, j=4, k=4 * words, bits=8, partial_bits=32)
     architecture = SCRATCHPAD.build(DESIGN | {"dataflow": "row-stationary", "links": "none", "local_bytes": 64})
@@ -188,6 +189,7 @@ def test_a_local_memory_takes_words_that_lie_side_by_side_at_once(words: int, gr
 
 
 @pytest.mark.parametrize(("words", "dataflow"), [(3, "weight-stationary"), (5, "row-stationary")])
+@pytest.mark.thinned(2)
 def test_the_last_words_of_a_local_tile_may_be_fewer(words: int, dataflow: str) -> None:
     computation = Computation.parse("O[k,p] += I[2*p+r] * W[k,r]", k=4, p=4, r=words, bits=8, partial_bits=32)
     architecture = SCRATCHPAD.build(DESIGN | {"dataflow": dataflow, "links": "none", "local_bytes": 128})
@@ -215,6 +217,7 @@ def test_the_last_words_of_a_local_tile_may_be_fewer(words: int, dataflow: str) 
     ("links", "dataflow"),
     [("none", "weight-stationary"), ("multicast", "row-stationary"), ("systolic", "output-stationary")],
 )
+@pytest.mark.thinned(2)
 def test_a_folded_loop_lets_elements_rest(links: str, dataflow: str) -> None:
     computation = Computation.parse("L[i,j] += M[i,k] * N[k,j]", i=4, j=5, k=4, bits=8, partial_bits=32)
     design = DESIGN | {"pe_rows": 8, "pe_cols": 4, "dataflow": dataflow, "links": links, "local_bytes": 64}

@@ -153,6 +153,7 @@ def test_verilator_s_bench_catches_failed_writes_and_planted_faults() -> None:
 @pytest.mark.parametrize(
     ("computation", "changes"), [(CONV, {}), (GEMM, {"links": "multicast", "dataflow": "output-stationary"})]
 )
+@pytest.mark.thinned(2)
 def test_a_machine_with_an_axi4_port_gives_the_same_integers(computation: Computation, changes: dict[str, str]) -> None:
     job = nest_case(computation, 5, **changes)
     p = replace(job.image.parameters, axi=True)

@@ -94,6 +94,7 @@ def test_head_forces_windows_outermost_and_nothing_else() -> None:
 
 @pytest.mark.parametrize("computation", [CONV, DEPTHWISE, GEMM], ids=str)
 @pytest.mark.parametrize("reading", list(Reading))
+@pytest.mark.thinned(4)
 def test_both_solvers_find_the_optimum_by_enumeration_of_cuts(computation: Computation, reading: Reading) -> None:
     """Excluding the best schedule never gives a better one, and both solvers agree on the first two."""
     problem = MappingProblem(computation, machine())

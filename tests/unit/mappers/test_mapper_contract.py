@@ -57,6 +57,7 @@ def test_the_mapping_is_valid_and_costs_what_is_said(name: str, objective: Objec
 
 @pytest.mark.parametrize("seed", [1, 12, 30])
 @pytest.mark.parametrize("objective", list(OBJECTIVES))
+@pytest.mark.thinned(4)
 def test_behind_windows_and_limited_ports_nothing_beats_the_optimum(objective: Objective, seed: int) -> None:
     """Every level's ports limited, some half duplex, keep sets free: cycles follow from accesses, `optimal` is optimal."""
     forms = ("conv1d", "conv2d", "conv1d_strided", "conv1d_dilated")

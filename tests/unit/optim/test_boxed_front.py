@@ -130,6 +130,7 @@ def truth(objectives: Sequence[str], limit: float = np.inf) -> np.ndarray:
 
 @pytest.mark.parametrize("objectives", [METRICS, ("latency", "energy"), (*METRICS, "power"), ("energy",)])
 @pytest.mark.parametrize("slow", [False, True])
+@pytest.mark.thinned(3)
 def test_the_front_is_that_of_enumeration(objectives: tuple[str, ...], slow: bool) -> None:
     model = Bounds(Boxes(slow=slow, cuts=slow))
     assert isinstance(boxes_for(model), BoxedBounds)

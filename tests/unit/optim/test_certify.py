@@ -10,6 +10,7 @@ import codesign.optim
 from codesign.optim.certify import CertifiedFront, above, certify, too_slow
 from codesign.optim.pareto import front
 from tests.unit.optim.test_boxed_front import SPACE as BOXED_SPACE
+from tests.unit.optim.test_boxed_front import Bounds as BoxedBounds
 from tests.unit.optim.test_boxed_front import Boxes, values_of
 from tests.unit.optim.test_exact_front import BOX, METRICS, Bounds
 
@@ -52,9 +53,10 @@ def test_the_factor_holds_and_is_as_tight_as_the_bounds(seed: int, count: int) -
 
 def test_all_designs_tried_is_an_exact_front() -> None:
     optimizer = told(1, 0)
-    for point in BOX.space.to_points(BOX.space.enumerate(10**6)):
-        values, works = BOX.evaluate(point)
-        optimizer.tell(point, values, feasible=works)
+    rows = BOX.space.enumerate(10**6)
+    metrics, works = BOX.metrics(rows)
+    for k, point in enumerate(BOX.space.to_points(rows)):
+        optimizer.tell(point, {m: float(v[k]) for m, v in metrics.items()} if works[k] else {}, feasible=bool(works[k]))
     found, _ = certify(optimizer.problem, optimizer.history(), 5.0)
     assert found.factor == 1.0 and "the front is exact, proven in" in found.sentence()
 
@@ -127,6 +129,26 @@ def test_boxes_are_tightened_and_remembered(slow: bool, monkeypatch: pytest.Monk
     assert found.factor is not None and truth <= found.factor <= truth / 0.98 * (1 + 1e-6)
     again, _ = certify(optimizer.problem, optimizer.history(), 0.0, kept)
     assert again.factor == found.factor
+
+
+@pytest.mark.parametrize("limits", [(), ("power<=0.5",)])
+@pytest.mark.parametrize("count", [3, 25])
+def test_boxes_and_then_few_designs_show_what_a_list_of_all_does(
+    count: int, limits: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("codesign.optim.boxed._FEW", 4)
+    objectives = ("latency", "energy", "area")
+    optimizer = codesign.optim.create("exact", BOXED_SPACE, objectives, bounds=BoxedBounds(Boxes()), constraints=limits)
+    rows = BOXED_SPACE.sample(count, np.random.default_rng(count))
+    for row, point in zip(rows, BOXED_SPACE.to_points(rows), strict=True):
+        optimizer.tell(point, {m: float(v[0]) for m, v in values_of(row[None]).items()})
+    listed, _ = certify(optimizer.problem, optimizer.history(), 10.0)
+    monkeypatch.setattr("codesign.optim.certify.STEPPED", 10)
+    found, kept = certify(optimizer.problem, optimizer.history(), 10.0)
+    again, _ = certify(optimizer.problem, optimizer.history(), 0.0, kept)
+    assert found.finished and listed.factor is not None and found.factor is not None
+    assert found.factor == pytest.approx(listed.factor, rel=1e-9) and again.factor == found.factor
+    assert "low" in kept and all((found.outer <= row * (1 + 1e-9)).all(axis=1).any() for row in listed.outer)
 
 
 def test_words() -> None:

@@ -127,6 +127,7 @@ def test_sums_wait_for_what_they_add_up() -> None:
     ],
 )
 @pytest.mark.parametrize("parents", [(0,), (0, 4, 8, 12)])
+@pytest.mark.thinned(3)
 def test_skipped_rounds_change_nothing(
     up: bool, speculative: bool, groups: tuple[tuple[int, ...], ...], parents: tuple[int, ...]
 ) -> None:

@@ -68,6 +68,7 @@ def check_bounds(seed: int) -> None:
 @pytest.mark.parametrize(
     "seed", [*range(12), 1391]
 )  # the last has loops in time inside a fan-out, over a level that keeps nothing
+@pytest.mark.thinned(4)
 def test_bounds_against_enumeration(seed: int) -> None:
     check_bounds(seed)
 

@@ -60,6 +60,7 @@ def check_bounds(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
+@pytest.mark.thinned(3)
 def test_bounds_against_enumeration(seed: int) -> None:
     check_bounds(seed)
 

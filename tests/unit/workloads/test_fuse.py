@@ -13,6 +13,7 @@ LIGHT = [n for n in sorted(ZOO) if not re.match("mixtral|deepseek", n) and ("blo
 
 
 @pytest.mark.parametrize("name", LIGHT)
+@pytest.mark.thinned(5)
 def test_fusing_keeps_macs_results_and_interface(name: str) -> None:
     net = build_model(name)
     fused = fuse(net)

@@ -153,6 +153,7 @@ def test_no_threads_are_refused() -> None:
         (64, 16103811.255533956),
     ],
 )
+@pytest.mark.thinned(2)
 def test_windows_behind_limited_ports(seed: int, least: float) -> None:
     """Energy-delay product with free keep sets: the optima that another program proved, one keep set at a time."""
     problem = random_problem(

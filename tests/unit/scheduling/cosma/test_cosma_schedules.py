@@ -42,6 +42,7 @@ def graph_of(name: str, parameters: bool = False) -> OperatorGraph:
 @pytest.mark.parametrize("policy", list(Replacement))
 @pytest.mark.parametrize("order", ["default", "minimum-peak"])
 @pytest.mark.parametrize("name", ["resnet50", "densenet121", "transformer", "amoebanet_d_18_256"])
+@pytest.mark.thinned(5)
 def test_baselines_run_and_never_beat_cosma(name: str, order: str, policy: Replacement) -> None:
     graph = graph_of(name)
     capacity = graph.minimum_bytes

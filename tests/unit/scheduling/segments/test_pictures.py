@@ -27,6 +27,7 @@ def searched(request: pytest.FixtureRequest) -> tuple[Evaluator, Evaluation]:
     return scheduler.pose(problem)[0], found.found
 
 
+@pytest.mark.thinned(2)
 def test_a_timeline_has_every_layer_once_within_its_segment(searched: tuple[Evaluator, Evaluation]) -> None:
     evaluator, found = searched
     runs = timeline_of(evaluator.network, found)
@@ -91,6 +92,7 @@ def test_the_page_draws_every_core_and_states_the_gap(searched: tuple[Evaluator,
     assert "no tree is below" in text and "no tree is below" not in page(evaluator, found, None)
 
 
+@pytest.mark.thinned(2)
 def test_a_simulated_page_shares_the_simulated_time_among_its_links(searched: tuple[Evaluator, Evaluation]) -> None:
     evaluator, found = searched
     simulated = ContentionSimulator(evaluator).simulate(found)
