@@ -1,5 +1,6 @@
 """The certified gap of a front: held against enumeration, remembered, honest where bounds are missing or wrong."""
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -7,7 +8,6 @@ import numpy as np
 import pytest
 
 import codesign.optim
-from codesign.optim.bounded import PlainBounds
 from codesign.optim.certify import CertifiedFront, above, certify, too_slow
 from codesign.optim.exact import FrontProof
 from codesign.optim.narrowing import NarrowedProof
@@ -54,23 +54,31 @@ def test_the_factor_holds_and_is_as_tight_as_the_bounds(seed: int, count: int) -
     assert f"by more than a factor of {above(found.factor)}, proven in" in found.sentence()
 
 
-class Sharpened(PlainBounds):
+class Sharpened:
     """Bounds at half the truth, area excepted, that a search raises to the truth."""
 
+    exact_metrics = frozenset({"area"})
+
     def __init__(self, indices: np.ndarray) -> None:
-        super().__init__(Bounds(share=1.0), indices)
-        self.loose = np.ones(len(indices), dtype=np.bool_)
+        self.truth, self.loose = BOX.metrics(indices)[0], np.ones(len(indices), dtype=np.bool_)
 
-    def values(self, metrics: Any, at: np.ndarray | None = None) -> np.ndarray:
-        every = super().values(metrics, at)
-        loose = self.loose if at is None else self.loose[at]
-        return every * np.where(loose[:, None] & np.array([m != "area" for m in metrics]), 0.5, 1.0)
+    def values(self, metrics: Sequence[str], at: np.ndarray | None = None) -> np.ndarray:
+        shares = [np.where(self.loose & (m != "area"), 0.5, 1.0) for m in metrics]
+        every = np.stack([self.truth[m] * share for m, share in zip(metrics, shares, strict=True)], axis=1)
+        return every if at is None else every[at]
 
-    def reaches(self, at: np.ndarray, corners: np.ndarray, metrics: Any, limits: Any) -> np.ndarray:
+    def reaches(
+        self, at: np.ndarray, corners: np.ndarray, metrics: Sequence[str], limits: Mapping[str, float]
+    ) -> np.ndarray:
         within = np.all([self.values([m], at)[:, 0] <= limit for m, limit in limits.items()], axis=0)
-        return super().reaches(at, corners, metrics, limits) & within[:, None]
+        return (self.values(metrics, at)[:, None] < corners[None]).all(axis=2) & within[:, None]
 
-    def sharpen(self, at: int, peers: np.ndarray, within: float = 0.0, enough: Any = None) -> bool:
+    def alike(self) -> np.ndarray:
+        return np.arange(len(self.loose))
+
+    def sharpen(
+        self, at: int, peers: np.ndarray, within: float = 0.0, enough: Callable[[], bool] = lambda: False
+    ) -> bool:
         raised, self.loose[at] = bool(self.loose[at]), False
         return raised
 
