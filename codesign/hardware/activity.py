@@ -123,7 +123,8 @@ def read_netlist(module: Mapping[str, Any], name: str) -> GateNetlist:
                 given |= {net(b): Bit(cell_name, port, i) for i, b in enumerate(bits) if b not in ("0", "1", "x")}
             elif port != CLOCK:
                 checked |= {Bit(cell_name, port, i): net(b) for i, b in enumerate(bits) if b != "x"}
-    held = _names(module, {bit for bit, n in number.items() if n in {f.pins["Q"] for f in flops}}, name)
+    stored = {f.pins["Q"] for f in flops}
+    held = _names(module, {bit for bit, n in number.items() if n in stored}, name)
     given |= {net(bit): found for bit, found in held.items()}
     return GateNetlist(
         len(number) - 1, _ordered(gates, {0, 1, *given}), tuple(flops), given, checked, boxes, tuple(own)

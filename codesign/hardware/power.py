@@ -58,6 +58,9 @@ TREE_CELL, TREE_PINS = "CLKBUF1", 16
 MEMORY_TABLE, MEMORY_FACTOR = "cmos-130nm", (180 / 130) * (1.8 / 1.2) ** 2
 """SRAM figures of 130 nm and 1.2 V, the largest node that T1 scales to; capacitance grows with the node, energy with the square of the supply."""
 
+ANSWERS_AT_ONCE = "_c"
+"""How the names of modules of memories end that answer in the same cycle."""
+
 
 @dataclass(frozen=True)
 class PartPower:
@@ -313,19 +316,20 @@ def _accesses(
         flops += figures.flip_flops * len(places)
         clock_pj, leakage_mw = clock_pj + figures.clock_pj * len(places), leakage_mw + figures.leakage_mw * len(places)
         for scope in places:
-            for reads, times in _accesses_of(recorded, scope):
+            for reads, times in _accesses_of(recorded, scope, name.endswith(ANSWERS_AT_ONCE)):
                 energy += times * (figures.read_pj if reads else figures.write_pj)
     return energy, PartPower(part, flops, flops, 0.0, clock_pj, leakage_mw)
 
 
-def _accesses_of(recorded: _Recorded, scope: Scope) -> Iterator[tuple[bool, Floats]]:
+def _accesses_of(recorded: _Recorded, scope: Scope, at_once: bool) -> Iterator[tuple[bool, Floats]]:
     """By port of a memory, whether it reads, and in which cycles it is used.
 
-    A memory that answers at once has no enable: it works where its address changes.
+    A memory that answers at once is always enabled: it works where its address changes.
     """
     waves, ports = recorded.waves, recorded.waves.signals[scope]
-    at_once = not any(bits for name in ports if name.startswith("ren") for bits in waves.bits(scope, name))
     for name in ports:
+        if at_once and name.startswith("ren"):
+            continue
         reads, used = name.startswith("r"), 0
         if at_once and name.startswith("raddr"):
             for bits in waves.bits(scope, name):

@@ -219,7 +219,9 @@ class AnnealingMapper:
     def _map_imperfect(
         self, problem: MappingProblem, objective: Objective, budget: Budget, seed: int, reuse: Reuse
     ) -> MapResult:
-        """A third of the budget finds a perfect mapping, the rest anneals imperfect ones from there."""
+        """A third of the budget finds a perfect mapping, the rest anneals imperfect ones from there; one evaluation is of the latter."""
+        if budget.evaluations == 1:
+            return self.search_from(None, problem, objective, budget, seed, reuse)
         parts = _split(budget)
         before: MapResult | None = None
         with suppress(UserError):  # a fixed factor that divides no bound: there is no perfect mapping
@@ -268,7 +270,7 @@ def _split(budget: Budget) -> tuple[Budget, Budget]:
     """A third of a budget, and the rest."""
     seconds, scored = budget.time_limit_s, budget.evaluations
     third = None if scored is None else max(1, scored // 3)
-    rest = None if scored is None or third is None else max(1, scored - third)
+    rest = None if scored is None or third is None else scored - third
     times = (None, None) if seconds is None else (seconds / 3, seconds * 2 / 3)
     return Budget(times[0], third), Budget(times[1], rest)
 

@@ -413,7 +413,12 @@ class FrontProof:
         return True
 
     def _no_less(self, at: int) -> float:
-        """What the factor of a design is at the least, whatever its bounds were raised to: that of its exact metrics alone."""
+        """What the factor of a design is at the least, whatever its bounds were raised to: that of its exact metrics alone.
+
+        Nothing where bounds that were raised may show that it exceeds a limit.
+        """
+        if not self._designs.exact_metrics.issuperset(self._limits):
+            return 0.0
         exact = [k for k, metric in enumerate(self._metrics) if metric in self._designs.exact_metrics]
         return float((self._front / self._bounds[at])[:, exact].max(axis=1, initial=0.0).min())
 

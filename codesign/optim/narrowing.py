@@ -30,7 +30,8 @@ class NarrowedProof:
         self._boxes = BoxProof(problem, boxes, 0.0)
         self._boxes.learn(history)
         known = getattr(bounds_for(problem.space, problem.bounds), "exact_metrics", ())
-        self._exact = [k for k, metric in enumerate(problem.objectives) if metric in known]
+        decided = all(c.metric in known for c in problem.constraints if c.upper)  # sharper bounds exclude no design
+        self._exact = [k for k, metric in enumerate(problem.objectives) if metric in known and decided]
         self._stuck = False
 
     def tighten(self, enough: Callable[[], bool]) -> bool:

@@ -14,7 +14,7 @@ from codesign.hardware.parts import PARTS
 from codesign.hardware.power import MEMORY_FACTOR, MeasuredMachine, memory_figures, stretches_of
 from codesign.hardware.synthesis import SynthesisError
 from codesign.hardware.verilator import find_verilator
-from codesign.hardware.waves import read_waves, traced_only
+from codesign.hardware.waves import Waves, read_waves, traced_only
 from codesign.library.build_jobs import make_job
 from codesign.library.build_options import BuildOptions, Request
 
@@ -64,6 +64,16 @@ def test_small_memories_are_flip_flops_and_larger_ones_macros() -> None:
     assert small.flip_flops == 256 and small.clock_pj > 0
     assert large.flip_flops == 0 and large.clock_pj == 0 and large.read_pj > small.read_pj
     assert pytest.approx(3.115, rel=1e-3) == MEMORY_FACTOR
+
+
+@pytest.mark.parametrize(("kind", "reads"), [("", 2), ("_c", 1)])
+def test_memories_work_where_they_are_enabled_or_their_address_changes(kind: str, reads: int) -> None:
+    ports = {"raddr0": ("a", 4), "ren0": ("e", 1), "raddr1": ("a", 4), "ren1": ("n", 1), "wen0": ("n", 1)}
+    waves = Waves({("ram",): ports}, {"a": [3, 3, 5, 5], "e": [1, 1, 0, 0], "n": [0, 0, 0, 0]})
+    recorded = power._Recorded(waves, 4, 0b0111)
+    found = list(power._accesses_of(recorded, ("ram",), kind == power.ANSWERS_AT_ONCE))
+    assert all(read for read, _ in found) and len(found) == (2 if kind else 1)
+    assert found[0][1].sum() == reads
 
 
 def test_power_is_of_one_layer_that_verilator_runs() -> None:

@@ -1,5 +1,6 @@
 """The certified gap of a front: held against enumeration, remembered, honest where bounds are missing or wrong."""
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -8,6 +9,8 @@ import pytest
 
 import codesign.optim
 from codesign.optim.certify import CertifiedFront, above, certify, too_slow
+from codesign.optim.exact import FrontProof
+from codesign.optim.narrowing import NarrowedProof
 from codesign.optim.pareto import front
 from tests.unit.optim.test_boxed_front import SPACE as BOXED_SPACE
 from tests.unit.optim.test_boxed_front import Bounds as BoxedBounds
@@ -49,6 +52,57 @@ def test_the_factor_holds_and_is_as_tight_as_the_bounds(seed: int, count: int) -
     assert all((found.outer <= row * (1 + 1e-9)).all(axis=1).any() for row in every_design())
     assert found.hypervolume_outer is not None and found.hypervolume_inner <= found.hypervolume_outer
     assert f"by more than a factor of {above(found.factor)}, proven in" in found.sentence()
+
+
+class Sharpened:
+    """Bounds at half the truth, area excepted, that a search raises to the truth."""
+
+    exact_metrics = frozenset({"area"})
+
+    def __init__(self, indices: np.ndarray) -> None:
+        self.truth, self.loose = BOX.metrics(indices)[0], np.ones(len(indices), dtype=np.bool_)
+
+    def values(self, metrics: Sequence[str], at: np.ndarray | None = None) -> np.ndarray:
+        shares = [np.where(self.loose & (m != "area"), 0.5, 1.0) for m in metrics]
+        every = np.stack([self.truth[m] * share for m, share in zip(metrics, shares, strict=True)], axis=1)
+        return every if at is None else every[at]
+
+    def reaches(
+        self, at: np.ndarray, corners: np.ndarray, metrics: Sequence[str], limits: Mapping[str, float]
+    ) -> np.ndarray:
+        within = np.all([self.values([m], at)[:, 0] <= limit for m, limit in limits.items()], axis=0)
+        return (self.values(metrics, at)[:, None] < corners[None]).all(axis=2) & within[:, None]
+
+    def alike(self) -> np.ndarray:
+        return np.arange(len(self.loose))
+
+    def sharpen(
+        self, at: int, peers: np.ndarray, within: float = 0.0, enough: Callable[[], bool] = lambda: False
+    ) -> bool:
+        raised, self.loose[at] = bool(self.loose[at]), False
+        return raised
+
+
+class SharpBounds(Bounds):
+    """Bounds whose table may be sharpened."""
+
+    def table(self, indices: np.ndarray) -> Sharpened:
+        return Sharpened(indices)
+
+
+def test_designs_that_a_sharper_bound_puts_beyond_a_limit_do_not_hold_the_factor_up() -> None:
+    rows = BOX.space.enumerate(10**6)[::23]
+    values, works = BOX.metrics(rows)
+    limit = float(np.quantile(values["latency"][works], 0.3))
+    optimizer = told(40, 1, SharpBounds(), (f"latency<={limit}",))
+    history = optimizer.history()
+    proof = FrontProof(optimizer.problem, 0.0, True, np.unique(np.concatenate([rows, history.indices]), axis=0))
+    proof.learn(history)
+    while proof.tighten(lambda: False):
+        pass
+    every = np.stack([values[m] for m in METRICS], axis=1)[works & (values["latency"] <= limit)]
+    known = np.array([[e.values[m] for m in METRICS] for e in optimizer.front()])
+    assert proof.furthest == pytest.approx(true_factor(known, every), rel=1e-6)
 
 
 def test_all_designs_tried_is_an_exact_front() -> None:
@@ -149,6 +203,15 @@ def test_boxes_and_then_few_designs_show_what_a_list_of_all_does(
     assert found.finished and listed.factor is not None and found.factor is not None
     assert found.factor == pytest.approx(listed.factor, rel=1e-9) and again.factor == found.factor
     assert "low" in kept and all((found.outer <= row * (1 + 1e-9)).all(axis=1).any() for row in listed.outer)
+
+
+@pytest.mark.parametrize(("limit", "positions"), [("area<=100", [2]), ("latency<=100", [])])
+def test_exact_metrics_end_a_search_only_where_no_sharper_bound_excludes_a_design(
+    limit: str, positions: list[int]
+) -> None:
+    bounds = BoxedBounds(Boxes())
+    optimizer = codesign.optim.create("exact", BOXED_SPACE, METRICS, bounds=bounds, constraints=(limit,))
+    assert NarrowedProof(optimizer.problem, Boxes(), optimizer.history())._exact == positions
 
 
 def test_words() -> None:

@@ -53,6 +53,14 @@ def test_results_are_what_evaluate_says(name: str) -> None:
             assert repeated.mapping == found.mapping
 
 
+@pytest.mark.parametrize("name", SEARCHES)
+@pytest.mark.parametrize("most", [1, 2, 5])
+def test_no_more_mappings_are_scored_than_asked(name: str, most: int) -> None:
+    problem = MappingProblem(PRODUCT, machine(), imperfect=True)
+    found = create(name).map(problem, Objective.EDP, budget=Budget(evaluations=most), seed=0)
+    assert 1 <= found.evaluated <= most
+
+
 @pytest.mark.parametrize("name", ["anneal", "exact"])
 def test_never_worse_than_perfect_factors(name: str) -> None:
     computation = Computation.parse("C[m,n] += A[m,k] * B[k,n]", m=16, n=31, k=31)
