@@ -27,7 +27,9 @@ demo: $(DEMO)
 	$(BIN)/codesign explore --network resnet50 --space scratchpad --optimizer mobo --trials 40 \
 	  --objectives latency energy area --constraint "power_w<=2" --seed 0 --workers 2 --out runs/demo
 
-test: lint types layers docs pytest
+test: $(STAMP)
+	$(MAKE) --no-print-directory -j 2 --output-sync=target lint types layers docs
+	$(MAKE) --no-print-directory pytest
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .
