@@ -24,6 +24,7 @@ from codesign.library.build_options import BuildOptions, Request
 DESIGN = "pe_rows=4,pe_cols=4,links=systolic,scratchpad_kib=32,local_bytes=64,banks=1,burst_beats=4,bus_bits=64,dataflow=weight-stationary"
 OUTSTANDING = 4
 LAYER = "gemm M=16 N=16 K=16"
+DEVICE = "--85k --package CABGA756 --speed 6 --out-of-context --freq 50 --timing-allow-fail"
 
 
 @dataclass(frozen=True)
@@ -90,11 +91,9 @@ def placed(netlist: Netlist, seed: int) -> Placed:
         MissingDependencyError: Yosys or nextpnr is not installed.
         SynthesisError: One of them failed.
     """
-    place, boxes = (
-        nextpnr_command(),
-        re.sub(
-            r"\(\* blackbox \*\).*?endmodule\n", lambda m: registers_for(m.group()), netlist.black_boxes, flags=re.S
-        ),
+    place = nextpnr_command()
+    boxes = re.sub(
+        r"\(\* blackbox \*\).*?endmodule\n", lambda m: registers_for(m.group()), netlist.black_boxes, flags=re.S
     )
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -102,34 +101,22 @@ def placed(netlist: Netlist, seed: int) -> Placed:
         (folder / "run.ys").write_text(
             f"read_verilog -sv design.v\nsynth_ecp5 -top {netlist.top} -json design.json -noabc9\n"
         )
-        told = [
-            "--85k",
-            "--package",
-            "CABGA756",
-            "--speed",
-            "6",
-            "--json",
-            "design.json",
-            "--out-of-context",
-            "--freq",
-            "50",
-        ]
-        told += ["--timing-allow-fail", "--report", "report.json", "--seed", str(seed)]
+        told = f"{DEVICE} --json design.json --report report.json --seed {seed}".split()
         for command in ([*yosys_command(), "-q", "run.ys"], [*place, *told]):
             done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
             if done.returncode:
                 raise SynthesisError(f"{' '.join(command[:1])} failed: {(done.stderr or done.stdout)[-1500:]}")
-        return read_report(json.loads((folder / "report.json").read_text()))
+        return read_report((folder / "report.json").read_text())
 
 
-def read_report(report: dict[str, object]) -> Placed:
-    """Figures of nextpnr's report."""
-    text = json.loads(json.dumps(report))
-    clock = min(text["fmax"].values(), key=lambda c: c["achieved"])
-    worst = max((p for p in text["critical_paths"] if p["from"].startswith("posedge") and p["to"].startswith("posedge")), key=lambda p: sum(s["delay"] for s in p["path"]))  # fmt: skip
+def read_report(text: str) -> Placed:
+    """Figures of nextpnr's report, a JSON document."""
+    report = json.loads(text)
+    clock = min(report["fmax"].values(), key=lambda c: c["achieved"])
+    worst = max((p for p in report["critical_paths"] if p["from"].startswith("posedge") and p["to"].startswith("posedge")), key=lambda p: sum(s["delay"] for s in p["path"]))  # fmt: skip
     wires = sum(s["delay"] for s in worst["path"] if s["type"] == "routing")
     logic = sum(s["delay"] for s in worst["path"] if s["type"] != "routing")
-    used = {kind: int(n["used"]) for kind, n in text["utilization"].items()}
+    used = {kind: int(n["used"]) for kind, n in report["utilization"].items()}
     ends = worst["path"][0]["from"]["cell"], worst["path"][-1]["to"]["cell"]
     counts = (used[kind] for kind in ("TRELLIS_COMB", "TRELLIS_FF", "MULT18X18D"))
     return Placed(round(clock["achieved"], 2), round(logic, 2), round(wires, 2), *ends, *counts)

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -150,7 +149,7 @@ def mapped_machine(netlist: Netlist, mapped: Path) -> MappedMachine:
     Raises:
         SynthesisError: A flip-flop cannot be found in the Verilog.
     """
-    found: dict[str, dict[str, Any]] = json.loads(mapped.read_text())["modules"]
+    found = json.loads(mapped.read_text())["modules"]
     modules = {k: read_netlist(m, k) for k, m in found.items() if m["cells"] and k not in netlist.shapes}
     places: dict[str, list[Scope]] = {}
 

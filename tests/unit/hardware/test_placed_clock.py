@@ -1,5 +1,6 @@
 """What is placed of a machine on an FPGA: registers in the place of memories, and figures out of nextpnr's report."""
 
+import json
 import re
 
 import pytest
@@ -39,7 +40,8 @@ def test_the_slowest_path_between_registers_is_told() -> None:
     slow = {"from": "posedge clk", "to": "posedge clk", "path": path}
     other = {"from": "<async>", "to": "posedge clk", "path": [step("routing", 99.0, "port")]}
     used = {k: {"used": n} for k, n in (("TRELLIS_COMB", 7), ("TRELLIS_FF", 5), ("MULT18X18D", 1))}
-    found = read_report({"fmax": {"clk": {"achieved": 363.636}}, "critical_paths": [slow, other], "utilization": used})
+    report = {"fmax": {"clk": {"achieved": 363.636}}, "critical_paths": [slow, other], "utilization": used}
+    found = read_report(json.dumps(report))
     assert (found.megahertz, found.logic_ns, found.wires_ns) == (363.64, 0.75, 2.0)
     assert (found.begins, found.ends, found.lookup_tables, found.flip_flops, found.multipliers) == (
         "a",
