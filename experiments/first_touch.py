@@ -30,7 +30,7 @@ CASES = ("arch.yaml", "problem.yaml", "mapping.yaml", "ert.yaml")
 
 FIRST = {
     "map": ["map", "--mapper", "exact", "--arch", "simba", "--layer", LAYER, "--objective", "edp"],
-    "schedule": ["schedule", "--scheduler", "soma", "--network", "resnet50", "--arch", "soma-edge", "--time-limit", "5"],
+    "schedule": ["schedule", "--scheduler", "soma", "--network", "resnet50", "--arch", "soma-edge"],
     "evaluate": ["evaluate", *(str(INPUTS / name) for name in CASES)],
     "explore": ["explore", "--network", "resnet18", "--space", "scratchpad", "--optimizer", "random", "--trials", "4", "--out", "study"],
     "serve": ["serve", "serving.yaml", "--arch", "soma-cloud"],

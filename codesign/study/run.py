@@ -42,7 +42,6 @@ from codesign.study.contended import ContendedDesign, contend_front, write_conte
 from codesign.study.explore import AskTell, explore, replay
 from codesign.study.former_records import LOW_FIDELITY_PREFIX, LOW_FIDELITY_SUFFIX
 from codesign.study.goals import Goals, read_goals, ruled
-from codesign.study.low_fidelity_first import LowFidelityFirst
 from codesign.study.mapping_front import MappingFront, check_judge, check_per_design, mapping_front, write_mapping_front
 from codesign.study.proof import GapHistory, write_proof
 from codesign.study.retime import TimedDesign, time_front, write_timed_front
@@ -456,6 +455,8 @@ def _optimizer(prepared: PreparedStudy, study: Study, bounds: LowerBounds | None
     )
     if spec.fidelity.fidelities == "one":
         return optimizer, None
+    from codesign.study.low_fidelity_first import LowFidelityFirst
+
     how = low_fidelity(spec.judge, spec.fidelity.low_mapper, spec.fidelity.evaluations)
     judge = make_judge(spec.workload, how, space, seed=spec.search.seed, metrics=prepared.goals.metrics)
     config = replace(
