@@ -14,7 +14,7 @@ from codesign.timing.cores.streams import Stream, StreamKind
 from codesign.timing.cores.system import CoreSystem
 from experiments.validation.common import integer, read_rows
 
-MACHINES = {"A100": ("a100", 1), "MI210": ("mi210", 1), "A100x4": ("a100", 4)}
+MACHINES = {"A100": ("a100", 1), "MI210": ("mi210", 1), "A100x4": ("a100", 4), "H100": ("h100", 1), "H200": ("h200", 1)}
 """System and number of chips by the recorded name."""
 
 WIDE = frozenset({("softmax", "MI210"), ("layernorm", "MI210")})

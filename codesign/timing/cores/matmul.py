@@ -6,7 +6,8 @@
   tried. DRAM moves the rows and columns of each round of blocks once, in the best rectangle of blocks; operands that
   the cache holds come once.
 * G4, Waves: Blocks run in rounds over all cores. A step takes the longest of four: arithmetic, local memory, the
-  cache's bandwidth shared by all blocks, and the latency of a load over the steps prefetched. After its last step a
+  cache's bandwidth shared by all blocks, and the latency of a load over the steps prefetched. In a cluster of
+  `cluster_blocks` blocks that share their rows or their columns, the shared ones leave the cache once. After its last step a
   block writes its results at DRAM's rate. A product takes the longer of its rounds and its DRAM bytes. Split products
   pay for their partial sums and a second kernel.
 """
@@ -177,12 +178,18 @@ def _wave_s(system: CoreSystem, product: Product, tiling: Tiling, blocks: int, r
     step = max(
         resident * tiling.rows * tiling.columns * depth / system.macs_per_s,
         resident * COPIES * words / system.local_bytes_per_s,
-        blocks * words / system.cache_rate,
+        blocks * _cached_words(system, product, tiling) / system.cache_rate,
         system.constant("step_latency_s") / system.constant("prefetched_steps"),
     )
     written = product.output_bytes if tiling.split == 1 else PARTIAL_BYTES
     results = blocks * min(tiling.rows, product.m) * min(tiling.columns, product.n) * written
     return steps * step + system.constant("step_latency_s") + results / system.dram_rate
+
+
+def _cached_words(system: CoreSystem, product: Product, tiling: Tiling) -> float:
+    """Operand bytes that a block takes out of the cache in a step; of those its cluster shares, its part (rule G4)."""
+    rows, columns = tiling.rows * product.left_bytes, tiling.columns * product.right_bytes
+    return tiling.depth * (rows + columns - max(rows, columns) * (1.0 - 1.0 / system.constant("cluster_blocks")))
 
 
 def _input_bytes(system: CoreSystem, product: Product, tiling: Tiling, at_once: int) -> float:

@@ -23,6 +23,7 @@ NAMES = (
     "prefetched_steps",
     "deepest_step",
     "largest_split",
+    "cluster_blocks",
     "start_s",
     "hidden_s",
     "graph_gap_s",
@@ -162,30 +163,36 @@ def load_system(name: str) -> CoreSystem:
     """
     if name not in system_names():
         raise unknown_name("system of cores", name, system_names())
-    path = SYSTEMS / f"{name}.yaml"
-    value = yaml.safe_load(path.read_text(encoding="utf-8"))
-    return system_from_json(value["system"], load_preset(name), str(path))
+    return system_from_json(_table(name), load_preset(name), str(_path(name)))
 
 
 def system_of(architecture: Architecture) -> CoreSystem | None:
     """The system table of an architecture's name on the figures of this architecture; None: it has no table."""
     if architecture.name not in system_names():
         return None
-    path = SYSTEMS / f"{architecture.name}.yaml"
-    return system_from_json(yaml.safe_load(path.read_text(encoding="utf-8"))["system"], architecture, str(path))
+    name = architecture.name
+    return system_from_json(_table(name), architecture, str(_path(name)))
+
+
+def _path(name: str) -> Path:
+    return SYSTEMS / f"{name}.yaml"
+
+
+def _table(name: str) -> Any:
+    """What stands under `system:` in a table of the project."""
+    return yaml.safe_load(_path(name).read_text(encoding="utf-8"))["system"]
 
 
 def system_from_json(value: Any, architecture: Architecture, where: str) -> CoreSystem:
     """The system of what stands under `system:`, sizes and peaks taken from the architecture.
 
     The levels are DRAM, the shared cache with the cores under it, the local memory of a core, and its registers.
+    `same_as` names the table that constants not given are taken from.
 
     Raises:
         UserError: A constant is missing, unknown or no number, or the levels are not these four.
     """
-    fields = Fields(value, f"{where}: system")
-    constants = tuple(_constant(item, where) for item in fields.items("constants"))
-    fields.finish()
+    constants = _constants(value, where)
     given = [item.name for item in constants]
     for name in given:
         if name not in (*NAMES, *LINK_NAMES):
@@ -232,6 +239,18 @@ def _system(architecture: Architecture, constants: tuple[Constant, ...]) -> Core
         dram_bytes_per_s=rate(0),
         constants=constants,
     )
+
+
+def _constants(value: Any, where: str) -> tuple[Constant, ...]:
+    """The constants of a table, those of the table it is the same as among them."""
+    fields = Fields(value, f"{where}: system")
+    own = {item.name: item for item in (_constant(v, where) for v in fields.items("constants"))}
+    other = fields.text("same_as", "")
+    fields.finish()
+    if other and other not in system_names():
+        raise unknown_name("system of cores", other, system_names(), where=where)
+    carried = _constants(_table(other), str(_path(other))) if other else ()
+    return (*(c for c in carried if c.name not in own), *own.values())
 
 
 def _constant(value: Any, where: str) -> Constant:
