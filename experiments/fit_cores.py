@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from codesign.core.errors import UserError
-from codesign.timing.cores.system import CoreSystem, load_system, system_names
+from codesign.timing.cores.system import CoreSystem, carried_from, load_system, system_names
 from experiments.validation.llmcompass_rows import Case, read_cases
 
 GRID, REFINED = 9, 5
@@ -108,8 +108,9 @@ def fit(system: CoreSystem, rows: Rows, cases: dict[str, Case], rounds: int) -> 
 
 
 def own_rows(system: CoreSystem) -> Rows:
-    """The rows each constant is fitted on, by the table."""
-    return {c.name: c.fitted_on for c in system.constants if c.fitted_on}
+    """The rows each constant is fitted on, by the table; none for constants carried over from another machine's table."""
+    carried = carried_from(system.name)
+    return {} if carried else {c.name: c.fitted_on for c in system.constants if c.fitted_on}
 
 
 def held_out(cases: Sequence[Case]) -> dict[str, Any]:
@@ -157,6 +158,8 @@ def run(config: Config) -> dict[str, Any]:
     for name in system_names():
         system = load_system(name)
         rows = own_rows(system)
+        if not rows:
+            continue
         made = fit(system, rows, by_name, 1 if config.smoke else ROUNDS)
         fitted[name] = {constant: made.constant(constant) for constant in rows}
     return {"fitted": fitted} | ({} if config.smoke else {"held_out": held_out(cases)})

@@ -10,13 +10,26 @@ import argparse
 import csv
 import json
 import statistics
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
 
-COLUMNS = ("op", "device", "sweep", "M", "N", "K", "bytes", "measured_s", "llmcompass_roofline_s", "llmcompass_sim_s", "source")
+COLUMNS = (
+    "op",
+    "device",
+    "sweep",
+    "M",
+    "N",
+    "K",
+    "bytes",
+    "measured_s",
+    "llmcompass_roofline_s",
+    "llmcompass_sim_s",
+    "source",
+)
 
 Operator = Callable[[], torch.Tensor]
 
@@ -81,13 +94,16 @@ def measure(smoke: bool) -> Iterator[tuple[str, str, int, int | str, int | str, 
         yield "gelu", "M", 1 << power, "", "", seconds(lambda elements=elements: gelu(elements))  # type: ignore[misc]
 
 
-def main() -> None:
-    """Measure and write; the last line is one JSON object."""
+def main(arguments: list[str] | None = None) -> int:
+    """Measure and write; the last line is one JSON object; 2 without a processor."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", required=True, help="name of the processor in the file, as H100")
     parser.add_argument("--out", type=Path, required=True, help="folder of latency.csv")
     parser.add_argument("--smoke", action="store_true", help="one case of each operator")
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
+    if not torch.cuda.is_available():
+        print("error: this PyTorch sees no graphics processor (torch.cuda.is_available() is False)", file=sys.stderr)
+        return 2
     args.out.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(0)
     source = f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}"
@@ -101,7 +117,8 @@ def main() -> None:
             count += 1
             print(f"{operator} {m}x{n}x{k}: {1e6 * found:.1f} us", flush=True)
     print(json.dumps({"rows": count, "device": source}))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

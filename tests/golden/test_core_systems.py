@@ -5,7 +5,7 @@ from typing import Any
 
 from experiments.validation.common import Comparison
 from experiments.validation.llmcompass import compare_llmcompass
-from tests.reference_data import REFERENCE, needs_data
+from tests.reference_data import KEPT_HERE, REFERENCE, needs_data
 
 FOLDER = REFERENCE / "measured" / "llmcompass"
 
@@ -49,3 +49,10 @@ def test_rows_that_a_constant_was_fitted_on_are_not_judged() -> None:
     summary = found().summary()
     assert summary["judged"]["rows"] + summary["fitted_rows"] == summary["rows"]
     assert summary["fitted_rows"] > 0
+
+
+def test_products_of_machines_that_nothing_was_fitted_on() -> None:
+    hopper = compare_llmcompass(KEPT_HERE / "measured" / "hopper", smoke=False).summary()
+    assert hopper["fitted_rows"] == 0
+    for device, mean in (("H100", 0.07), ("H200", 0.09)):
+        assert hopper["by_operator"][f"matmul {device}"]["mean_error"] <= mean

@@ -174,6 +174,11 @@ def system_of(architecture: Architecture) -> CoreSystem | None:
     return system_from_json(_table(name), architecture, str(_path(name)))
 
 
+def carried_from(name: str) -> str:
+    """The table that a system's table takes the constants from that it does not give; empty where it gives all."""
+    return str(_table(name).get("same_as", ""))
+
+
 def _path(name: str) -> Path:
     return SYSTEMS / f"{name}.yaml"
 

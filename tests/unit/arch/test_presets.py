@@ -34,7 +34,10 @@ def power_w(architecture: Architecture, cost: Cost) -> float:
 
 def test_the_presets_are_those_promised() -> None:
     chips = {"imc-aimc1", "imc-aimc2", "imc-dimc1", "imc-dimc2", "imc-dimc4"}
-    assert set(NAMES) == {"a100", "eyeriss", "gemmini", "mi210", "simba", "soma-cloud", "soma-edge", "tpu"} | chips
+    assert (
+        set(NAMES)
+        == {"a100", "eyeriss", "gemmini", "h100", "h200", "mi210", "simba", "soma-cloud", "soma-edge", "tpu"} | chips
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -118,8 +121,14 @@ def test_the_files_say_what_the_papers_say() -> None:
 
 
 def test_graphics_processors_have_the_published_peaks() -> None:
-    a100, mi210 = load_preset("a100"), load_preset("mi210")
-    for preset, tera_operations, giga_bytes, cores in ((a100, 312, 2039, 108), (mi210, 181, 1638, 104)):
+    published = (
+        ("a100", 312, 2039, 108),
+        ("mi210", 181, 1638, 104),
+        ("h100", 989.4, 3350, 132),
+        ("h200", 989.4, 4800, 132),
+    )
+    for name, tera_operations, giga_bytes, cores in published:
+        preset = load_preset(name)
         dram = preset.levels[0]
         words = dram.read_bandwidth_words_per_cycle
         assert 2e-12 * preset.mac_units * preset.clock_hz == pytest.approx(tera_operations, rel=1e-3)

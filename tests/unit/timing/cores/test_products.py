@@ -78,3 +78,13 @@ def test_time_grows_with_every_size() -> None:
     sizes = [(64, 256, 256), (128, 256, 256), (128, 512, 256), (128, 512, 1024), (1024, 4096, 4096)]
     seconds = [product_time(MI210, Product(*s)).seconds for s in sizes]
     assert seconds == sorted(seconds) and math.isfinite(seconds[-1])
+
+
+def test_a_cluster_loads_what_its_blocks_share_once() -> None:
+    system = load_system("h100")
+    alone = system.with_constants({"cluster_blocks": 1})
+    product, tiling = Product(8192, 12288, 12288), Tiling(128, 256)
+    # 384 rows and columns a block, of which pairs share 256: 1.5 times fewer from the cache, which steps wait for; results are not shared
+    assert tiled_time(alone, product, tiling).core_s / tiled_time(system, product, tiling).core_s == pytest.approx(
+        1.5, abs=0.01
+    )

@@ -73,6 +73,11 @@ def test_a_system_follows_its_architecture() -> None:
     assert system_of(load_preset("tpu")) is None
 
 
+def test_a_table_may_be_the_same_as_another_but_for_what_it_gives() -> None:
+    h200 = load_system("h200")
+    assert (h200.constant("vector_lanes"), h200.constant("matrix_share")) == (16896, A100.constant("matrix_share"))
+
+
 def test_bad_tables_are_refused() -> None:
     architecture = load_preset("a100")
     with pytest.raises(UserError, match="did you mean 'matrix_share'"):
@@ -86,5 +91,7 @@ def test_bad_tables_are_refused() -> None:
         system_from_json(table, load_preset("tpu"), "f")
     with pytest.raises(UserError, match="did you mean 'a100'"):
         load_system("a10")
+    with pytest.raises(UserError, match=r"unknown system of cores 'b100' \(f\)"):
+        system_from_json({"same_as": "b100", "constants": []}, architecture, "f")
     with pytest.raises(UserError, match="did you mean 'start_s'"):
         A100.with_constants({"start": 1.0})
