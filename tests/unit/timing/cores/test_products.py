@@ -86,5 +86,5 @@ def test_a_cluster_loads_what_its_blocks_share_once() -> None:
     product, tiling = Product(8192, 12288, 12288), Tiling(128, 256)
     # 384 rows and columns a block, of which pairs share 256: 1.5 times fewer from the cache, which steps wait for; results are not shared
     assert tiled_time(alone, product, tiling).core_s / tiled_time(system, product, tiling).core_s == pytest.approx(
-        1.5, abs=0.01
+        1.5, abs=0.03
     )
