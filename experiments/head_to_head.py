@@ -24,7 +24,7 @@ from codesign.core.errors import UserError
 from codesign.core.json_types import JsonObject
 from experiments import accelforge_runs
 from experiments.factorflow_rules import Machine, Recorded, evaluate, read_machines, read_recorded
-from experiments.factorflow_search import solve
+from experiments.factorflow_search import prepare, solve
 from experiments.mappers_common import markdown, save
 from experiments.options import head_parser
 
@@ -110,9 +110,10 @@ def _warm_up(machine: Machine) -> None:
 
 def _against_factorflow(machine: Machine, run: Recorded, name: str, time_limit: float) -> Row:
     started = time.process_time()
-    found = solve(machine, run.sizes, by_use=True, time_limit_s=time_limit)
+    ready = prepare(machine, run.sizes)
+    found = solve(machine, run.sizes, by_use=True, time_limit_s=time_limit, prepared=ready)
     spent = time.process_time() - started
-    plain = solve(machine, run.sizes, by_use=False, time_limit_s=time_limit)
+    plain = solve(machine, run.sizes, by_use=False, time_limit_s=time_limit, prepared=ready)
     more: dict[str, Any] = {"sizes": list(run.sizes), "reproduced": _reproduced(machine, run)}
     if found.figures is None:
         return Row(name, float("inf"), False, spent, run.cpu_seconds, more)
