@@ -1,19 +1,25 @@
 """The best mapping under FactorFlow's rules, proven: everything laid out in space is enumerated, loops in time by tables and a pruned walk."""
 
+import heapq
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise, product
 from typing import final
 
 import numpy as np
+from scipy.optimize import linprog
 
 from experiments.factorflow_rules import ACROSS, Fanout, Figures, LevelLoops, Machine, Memory, Sizes, evaluate
-from experiments.factorflow_tables import BIG, Floats, Nesting, fill, product_bound, walk
+from experiments.factorflow_tables import BIG, Floats, Nesting, fill, product_bound, trace, walk
 
 MOST_STATES = 50_000_000
 """States that the walk of one layout may look at."""
+
+ROUNDS = 12
+"""Cutting planes of one layout at most."""
 
 SAME = 1.0 - 1e-9
 """Products that are better by less do not count."""
@@ -144,6 +150,25 @@ class Layout:
         base[0] += machine.mac_pj * whole
         return cls(machine, sizes, space, nesting, base, whole / used * machine.mac_cycles, used / machine.mesh)
 
+    @cached_property
+    def energy(self) -> Floats:
+        """Least energy of every state."""
+        return self.table(np.eye(len(self.base))[0])
+
+    @property
+    def least(self) -> float:
+        """Energy that no mapping is below; `BIG` or more where nothing fits."""
+        return float(self.base[0]) + _start(self.energy)
+
+    @property
+    def of_macs(self) -> float:
+        """What the MACs alone take of the product."""
+        return self.machine.mac_pj * math.prod(float(n) for n in self.sizes) * self.floor
+
+    def share(self, by_use: bool) -> float:
+        """What the product is divided by."""
+        return self.utilisation if by_use else 1.0
+
     def table(self, weight: Floats) -> Floats:
         """Least weighted cost of every state."""
         n = self.nesting
@@ -235,76 +260,152 @@ def _start(table: Floats) -> float:
     return float(table[0, 7, 0, 0, 0])
 
 
-def solve(machine: Machine, sizes: Sizes, *, by_use: bool, time_limit_s: float = math.inf) -> Found:
+def prepare(machine: Machine, sizes: Sizes) -> list[Layout]:
+    """Every layout of a product, for `solve`; what two searches need of a layout is made once."""
+    return [Layout.of(machine, sizes, space) for space in layouts(machine, sizes)]
+
+
+def solve(
+    machine: Machine,
+    sizes: Sizes,
+    *,
+    by_use: bool,
+    time_limit_s: float = math.inf,
+    prepared: Sequence[Layout] | None = None,
+) -> Found:
     """The mapping with the least product of energy and latency, divided by the share of MACs in use or not.
+
+    Layouts wait by a bound of their product: of the MACs alone, then of least energy. The one with the lowest is next.
 
     Args:
         machine: The machine.
         sizes: M, K, N.
         by_use: Whether the share of MACs in use counts, as in what FactorFlow minimises.
         time_limit_s: CPU seconds.
+        prepared: Of the same product.
     """
     stop = time.process_time() + time_limit_s
-    waiting = []
-    energy_of = np.zeros(1)
-    for space in layouts(machine, sizes):
-        layout = Layout.of(machine, sizes, space)
-        energy_of = np.zeros(len(layout.base))
-        energy_of[0] = 1.0
-        table = layout.table(energy_of)
-        least = _start(table)
-        if least < BIG:
-            share = layout.utilisation if by_use else 1.0
-            waiting.append(((layout.base[0] + least) * layout.floor / share, share, layout, table))
-    waiting.sort(key=lambda item: item[0])
+    every = prepare(machine, sizes) if prepared is None else prepared
+    waiting = [(v.of_macs / v.share(by_use), False, place) for place, v in enumerate(every)]
+    heapq.heapify(waiting)
     best, answer, bound = math.inf, None, math.inf
-    for lower, share, layout, table in waiting:
-        if lower >= best * SAME:
-            break
-        if time.process_time() > stop:
+    while waiting:
+        lower, ready, place = heapq.heappop(waiting)
+        if lower >= best * SAME or (time.process_time() > stop and answer is not None):
             bound = min(bound, lower)
-            continue
-        value, rows, complete, shown = _search(layout, table, best * share, stop)
-        if rows is not None:
-            best, answer = value / share, layout.loops(rows)
-        if not complete:
-            bound = min(bound, max(lower, shown / share))
+            break
+        layout = every[place]
+        share = layout.share(by_use)
+        if not ready:
+            heapq.heappush(waiting, (max(lower, layout.least * layout.floor / share), True, place))
+        elif layout.least < BIG:
+            value, rows, complete, shown = _search(layout, best * share, stop)
+            if rows is not None:
+                best, answer = value / share, layout.loops(rows)
+            if not complete:
+                bound = min(bound, max(lower, shown / share))
     if answer is None:
-        return Found(None, None, math.inf, 0.0 if waiting else math.inf)
+        return Found(None, None, math.inf, bound)
     figures = evaluate(machine, sizes, answer)
     scaled = figures.energy_pj * figures.latency_cycles / (figures.utilisation if by_use else 1.0)
     return Found(answer, figures, scaled, min(bound, best))
 
 
-def _search(layout: Layout, energy: Floats, best: float, stop: float) -> tuple[float, np.ndarray | None, bool, float]:
+@final
+@dataclass
+class _Relaxed:
+    """A bound of a layout's product with a price on every port, and the best mapping that was met.
+
+    Args:
+        least: Energy that no mapping is below.
+        floor: Cycles that no mapping is below.
+        bound: No product is below it.
+        weight: The prices that gave it, by measure; 1 for energy.
+        table: Least costs under them.
+        value: Product of the mapping.
+        rows: The mapping.
+    """
+
+    least: float
+    floor: float
+    bound: float
+    weight: Floats
+    table: Floats
+    value: float
+    rows: np.ndarray
+
+    @classmethod
+    def of(cls, layout: Layout, floor: float, best: float, stop: float) -> "_Relaxed":
+        """Raise the prices by cutting planes, until the bound reaches `best` or rises no more."""
+        least, weight = layout.least, np.eye(len(layout.base))[0]
+        paid, rows = _traced(layout, weight, layout.energy)
+        found = cls(least, floor, least * floor, weight, layout.energy, float(paid[0] * max(floor, *paid[1:])), rows)
+        pool = [paid]
+        for _ in range(ROUNDS):
+            if found.bound >= min(best, found.value) * SAME or time.process_time() > stop:
+                break
+            weight, hoped = _prices_of_ports(np.array(pool), least, floor)
+            table = layout.table(weight)
+            both, ports = float(layout.base @ weight) + _start(table), float(weight[1:].sum())
+            shown = product_bound(least, floor, both, ports)
+            if shown > found.bound:
+                found.bound, found.weight, found.table = shown, weight, table
+            paid, rows = _traced(layout, weight, table)
+            pool.append(paid)
+            value = float(paid[0] * max(floor, *paid[1:]))
+            if value < found.value:
+                found.value, found.rows = value, rows
+            if both - ports * floor >= hoped * SAME:
+                break
+        return found
+
+
+def _traced(layout: Layout, weight: Floats, table: Floats) -> tuple[Floats, np.ndarray]:
+    """What the mapping of least weighted cost takes in every measure, and the mapping."""
+    paid, rows = layout.base.copy(), np.zeros((len(layout.nesting.holds), 4), np.int64)
+    trace(layout.nesting, weight, table, paid, rows)
+    return paid, rows
+
+
+def _prices_of_ports(pool: Floats, least: float, floor: float) -> tuple[Floats, float]:
+    """Prices under which the mappings of a pool take most energy at `floor` cycles, and that energy.
+
+    All prices together are at most the slope of the product, ``least / floor``. In units of `least` and `floor`.
+    """
+    mappings, ports = pool.shape[0], pool.shape[1] - 1
+    above = np.hstack([np.ones((mappings, 1)), -(pool[:, 1:] / floor - 1.0)])
+    found = linprog(
+        np.r_[-1.0, np.zeros(ports)],
+        A_ub=np.vstack([above, np.r_[0.0, np.ones(ports)]]),
+        b_ub=np.r_[pool[:, 0] / least, 1.0],
+        bounds=[(None, None), *[(0.0, None)] * ports],
+    )
+    return np.r_[1.0, np.maximum(found.x[1:], 0.0) * least / floor], float(found.x[0]) * least
+
+
+def _search(layout: Layout, best: float, stop: float) -> tuple[float, np.ndarray | None, bool, float]:
     """The least product of a layout below `best`: its value, the walk's rows if there is one, whether that is proven, and a bound."""
-    n, measures = layout.nesting, len(layout.base)
-    tables = np.empty((measures + 1, *energy.shape))
-    tables[0] = energy
-    for q in range(1, measures):
-        tables[q] = layout.table(np.eye(measures)[q])
-    cycles = [float(layout.base[q]) + _start(tables[q]) for q in range(1, measures)]
-    port = 1 + int(np.argmax(cycles))
-    least, floor = float(layout.base[0]) + _start(energy), max(layout.floor, *cycles)
-    weight = np.zeros(measures)
-    weight[0], weight[port] = 1.0, least / floor
-    tables[measures] = layout.table(weight)
-    both = float(layout.base @ weight) + _start(tables[measures])
-    shown = product_bound(least, floor, both, float(weight[port]))
-    if shown >= best * SAME:
-        return best, None, True, shown
-    rows = np.zeros((len(n.holds), 4), np.int64)
-    found, looked = best, 0
-    hit = False
-    for share in (1.0, 1.01, 1.1, math.inf):  # first what is near the bound, so that the walk over all is short
-        cap = min(found, shown * share * (1.0 + 1e-9))
-        value, more = walk(n, layout.base, floor, tables, port, float(weight[port]), cap, MOST_STATES, rows)
+    measures = len(layout.base)
+    ports = [layout.table(row) for row in np.eye(measures)[1:]]
+    cycles = [float(b) + _start(t) for b, t in zip(layout.base[1:], ports, strict=True)]
+    relaxed = _Relaxed.of(layout, max(layout.floor, *cycles), best, stop)
+    found, rows = (relaxed.value, relaxed.rows) if relaxed.value < best * SAME else (best, None)
+    if relaxed.bound >= found * SAME:
+        return found, rows, True, relaxed.bound
+    tables = np.stack([layout.energy, *ports, relaxed.table])
+    looked, met = 0, np.zeros_like(relaxed.rows)
+    for share in (1.0, 1.001, 1.01, 1.1, math.inf):  # first what is near the bound, so that the walk over all is short
+        cap = min(found, relaxed.bound * share * (1.0 + 1e-9))
+        if time.process_time() > stop:
+            return found, rows, False, relaxed.bound
+        value, more = walk(
+            layout.nesting, layout.base, relaxed.floor, tables, relaxed.weight, cap, MOST_STATES - looked, met
+        )
         looked += more
-        if more > MOST_STATES or time.process_time() > stop:
-            improved = value < cap
-            return (value if improved else found), (rows if hit or improved else None), False, shown
         if value < cap:
-            return value, rows, True, value  # nothing below the cap is left out, so this is the least
-        if cap >= found:
-            break
-    return found, (rows if hit else None), True, found
+            found, rows = value, met
+        if looked > MOST_STATES:
+            return found, rows, False, relaxed.bound
+        if value < cap or cap >= found:
+            break  # nothing below the cap is left out, so this is the least
+    return found, rows, True, found

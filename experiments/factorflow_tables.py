@@ -167,8 +167,45 @@ def product_bound(e: float, c: float, b: float, w: float) -> float:
 
 
 @njit
+def trace(n: Nesting, weight: Floats, table: Floats, paid: Floats, found: Ints) -> None:
+    """The mapping of least weighted cost.
+
+    Args:
+        n: The problem.
+        weight: Of every measure: ``Q``.
+        table: Of `fill` under these weights.
+        paid: Receives what it costs in every measure, on top of what it holds: ``Q``.
+        found: Receives tile indices and the innermost dimension of every step: ``S x 4``.
+    """
+    steps, measures = n.holds.shape[0], paid.shape[0]
+    x, y = np.zeros((steps + 1, 3), np.int64), np.zeros(3, np.int64)
+    inner, at = np.full(steps, -2, np.int64), np.zeros((steps, 3), np.int64)
+    opened = 7
+    for s in range(steps):
+        best = BIG
+        while _advance(n, s, x, y, at, inner):
+            rest = table[s + 1, opened_after(n, s, opened, inner[s]), y[0], y[1], y[2]]
+            for t in range(3):
+                values = sent(n, s, opened, x[s], y, inner[s], t)
+                if values >= 0.0:
+                    for q in range(measures):
+                        rest += weight[q] * values * n.price[t, n.taker[s, t], q]
+            if rest < best:
+                best = rest
+                found[s, 0], found[s, 1], found[s, 2], found[s, 3] = y[0], y[1], y[2], inner[s]
+        for d in range(3):
+            x[s + 1, d] = found[s, d]
+        for t in range(3):
+            values = sent(n, s, opened, x[s], x[s + 1], found[s, 3], t)
+            if values >= 0.0:
+                for q in range(measures):
+                    paid[q] += values * n.price[t, n.taker[s, t], q]
+        opened = opened_after(n, s, opened, found[s, 3])
+
+
+@njit
 def walk(
-    n: Nesting, base: Floats, floor: float, tables: Floats, port: int, w: float, best: float, most: int, found: Ints
+    n: Nesting, base: Floats, floor: float, tables: Floats, weight: Floats, best: float, most: int, found: Ints
 ) -> tuple[float, int]:
     """The least product of energy (measure 0) and cycles (the largest of `floor` and all other measures) below `best`, and states looked at.
 
@@ -176,9 +213,8 @@ def walk(
         n: The problem.
         base: What every mapping costs in each measure: ``Q``.
         floor: Cycles of the MACs.
-        tables: Of energy, of every other measure, and of energy + w times the cycles of `port`: ``(Q + 1) x (S + 1) x 8 x D x D x D``.
-        port: Which measure the last table weighs.
-        w: Its weight.
+        tables: Of every measure, and of all under `weight`: ``(Q + 1) x (S + 1) x 8 x D x D x D``.
+        weight: Of every measure in the last table, 1 for energy: ``Q``.
         best: Products that are no less do not count.
         most: States to look at; the search stops there.
         found: Receives tile indices and the innermost dimension of every step, where a product below `best` is found: ``S x 4``.
@@ -191,6 +227,9 @@ def walk(
     opened[0] = 7
     paid = np.zeros((steps + 1, measures))
     paid[0] = base
+    all_ports = 0.0
+    for q in range(1, measures):
+        all_ports += weight[q]
     s, looked = 0, 0
     while s >= 0:
         if not _advance(n, s, x, y, at, inner):
@@ -209,15 +248,14 @@ def walk(
         rest = tables[0, s + 1, after, y[0], y[1], y[2]]
         if rest >= BIG:
             continue
-        cycles = floor
+        cycles, both = floor, paid[s + 1, 0] + tables[measures, s + 1, after, y[0], y[1], y[2]]
         for q in range(1, measures):
             cycles = max(cycles, paid[s + 1, q] + tables[q, s + 1, after, y[0], y[1], y[2]])
-        energy = paid[s + 1, 0] + rest
-        both = paid[s + 1, 0] + w * paid[s + 1, port] + tables[measures, s + 1, after, y[0], y[1], y[2]]
-        if product_bound(energy, cycles, both, w) >= best * (1.0 - 1e-12):
+            both += weight[q] * paid[s + 1, q]
+        if product_bound(paid[s + 1, 0] + rest, cycles, both, all_ports) >= best * (1.0 - 1e-12):
             continue
         if s == steps - 1:
-            best = energy * cycles
+            best = (paid[s + 1, 0] + rest) * cycles
             for v in range(steps):
                 found[v, 0], found[v, 1], found[v, 2], found[v, 3] = at[v, 0], at[v, 1], at[v, 2], inner[v]
             continue

@@ -1,214 +1,42 @@
 """The same problems under the same rules, theirs recorded and ours searched: one command for each peer.
 
-``python -m experiments.head_to_head --peer factorflow|airchitect|accelforge --data FOLDER``. The last line is JSON: `problems`,
-`equal_or_better`, `proven`, `ratio_median`, `ratio_worst` (ours over theirs, of what the peer minimises), `cpu_seconds`, `their_cpu_seconds`.
+``python -m experiments.head_to_head --peer PEER --data FOLDER``. The last line is JSON: `problems`, `equal_or_better`, `better`, `proven`,
+`ratio_median`, `ratio_best`, `ratio_worst` (ours over theirs, of what the peer minimises), `cpu_seconds`, `their_cpu_seconds`.
 
 * factorflow: a folder with ``architectures.json`` and ``mappings.jsonl``. Its rules (`experiments.factorflow_rules`) are first held against every
   recorded mapping; `reproduced` counts those with the recorded energy, latency and utilisation.
 * accelforge: a folder of recorded runs (``*.json``), or one with such folders in it.
-* airchitect: the published label tables (``*.csv``): no design is searched. A label is compared with what no design of its space can beat: all
-  multiply-accumulates on all units. `proven` counts labels that the bound shows optimal, `ratio_*` are the bound over the label.
+* timeloop: ``tests/data/timeloop``, or a folder of that form; `reproduced` counts mappings with the recorded energy-delay product.
+* zigzag: ``tests/data/zigzag``, or a folder of that form.
+* airchitect: the published label tables (``*.csv``). Under MAESTRO's rules (`experiments.airchitect_rules`) the least cycles of all 768 designs are
+  compared with those of the label. `reproduced` and `proven` count labels with the recorded cycles. A row of products may stem from several
+  convolutions: `optimal` counts labels that no design beats for any of them, a ratio below 1 is a label beaten for each. `as_product_*` are
+  about the product alone.
 """
 
-import csv
 import json
 import sys
-import time
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any, final
+from typing import Any
 
 from codesign.core.errors import UserError
 from codesign.core.json_types import JsonObject
 from experiments import accelforge_runs
-from experiments.factorflow_rules import Machine, Recorded, evaluate, read_machines, read_recorded
-from experiments.factorflow_search import solve
+from experiments.head_peers import HeadToHeadConfig, Row, accelforge, airchitect, factorflow, timeloop, zigzag
 from experiments.mappers_common import markdown, save
 from experiments.options import head_parser
 
-PEERS = ("factorflow", "airchitect", "accelforge")
+PEERS = {
+    "factorflow": factorflow,
+    "airchitect": airchitect,
+    "accelforge": accelforge,
+    "timeloop": timeloop,
+    "zigzag": zigzag,
+}
 
 SAME = 1.0 + 1e-9
 """Relative; for recorded numbers of double precision."""
-
-REPRODUCED = 1e-9
-"""Relative; how near the rules must come to a recorded figure."""
-
-UNITS = 64
-"""The most processing elements of a design that AIrchitect v2 labels, one multiply-accumulate a cycle each."""
-
-
-@final
-@dataclass(frozen=True)
-class HeadToHeadConfig:
-    """What is compared.
-
-    Args:
-        peer: One of `PEERS`.
-        data: Folder of what they recorded.
-        time_limit: CPU seconds of each of our searches.
-        only: Only problems whose name contains this.
-        smoke: Only the first problem of each machine or file.
-        out: Folder of results.
-    """
-
-    peer: str
-    data: Path
-    time_limit: float = 120.0
-    only: str = ""
-    smoke: bool = False
-    out: Path = Path("results/head_to_head")
-
-
-@final
-@dataclass(frozen=True)
-class Row:
-    """One problem.
-
-    Args:
-        name: Of the problem.
-        ratio: Ours over theirs, of what they minimise.
-        proven: Whether ours is proven the least.
-        cpu_seconds: Of ours.
-        their_cpu_seconds: Of theirs; None where none are recorded.
-        more: Further figures by name.
-    """
-
-    name: str
-    ratio: float
-    proven: bool
-    cpu_seconds: float
-    their_cpu_seconds: float | None
-    more: JsonObject
-
-
-def factorflow(config: HeadToHeadConfig) -> Iterator[Row]:
-    """Every recorded product, searched under FactorFlow's rules for what FactorFlow minimises, and for the product alone.
-
-    Raises:
-        UserError: A file is missing or of another form.
-    """
-    machines = read_machines(config.data)
-    seen: set[str] = set()
-    _warm_up(next(iter(machines.values())))
-    for run in read_recorded(config.data):
-        name = f"{run.machine} {run.name}"
-        if config.only not in name or (config.smoke and run.machine in seen):
-            continue
-        if run.machine not in machines:
-            raise UserError(f"machine {run.machine!r} is not in architectures.json", where=str(config.data))
-        seen.add(run.machine)
-        yield _against_factorflow(machines[run.machine], run, name, config.time_limit)
-
-
-def _warm_up(machine: Machine) -> None:
-    """Load the compiled code, so that it is not counted."""
-    solve(machine, (16, 16, 16), by_use=True, time_limit_s=10.0)
-
-
-def _against_factorflow(machine: Machine, run: Recorded, name: str, time_limit: float) -> Row:
-    started = time.process_time()
-    found = solve(machine, run.sizes, by_use=True, time_limit_s=time_limit)
-    spent = time.process_time() - started
-    plain = solve(machine, run.sizes, by_use=False, time_limit_s=time_limit)
-    more: dict[str, Any] = {"sizes": list(run.sizes), "reproduced": _reproduced(machine, run)}
-    if found.figures is None:
-        return Row(name, float("inf"), False, spent, run.cpu_seconds, more)
-    more["edp_ratio"] = None if plain.figures is None else plain.figures.edp / run.figures.edp
-    more["edp_proven"] = plain.proven
-    more["edp_cpu_seconds"] = time.process_time() - started - spent
-    return Row(name, found.figures.goal / run.figures.goal, found.proven, spent, run.cpu_seconds, more)
-
-
-def _reproduced(machine: Machine, run: Recorded) -> bool | None:
-    """Whether the rules give what was recorded; None where no mapping was."""
-    if run.loops is None:
-        return None
-    try:
-        found = evaluate(machine, run.sizes, run.loops)
-    except UserError:
-        return False
-    pairs = (
-        (found.energy_pj, run.figures.energy_pj),
-        (found.latency_cycles, run.figures.latency_cycles),
-        (found.utilisation, run.figures.utilisation),
-    )
-    return all(abs(a - b) <= REPRODUCED * abs(b) for a, b in pairs)
-
-
-def accelforge(config: HeadToHeadConfig) -> Iterator[Row]:
-    """Every recorded run under AccelForge's rules.
-
-    Raises:
-        UserError: No run is there.
-    """
-    folders = [config.data] if _holds_runs(config.data) else sorted(p for p in config.data.iterdir() if _holds_runs(p))
-    if not folders:
-        raise UserError("no recorded runs (*.json, or results.csv) there or in folders there", where=str(config.data))
-    accelforge_runs.warm_up()
-    for folder in folders:
-        kind = "regression" if (folder / "results.csv").exists() else "head"
-        for name, run in accelforge_runs.read_runs(accelforge_runs.Config(kind, folder)):
-            if config.only not in name:
-                continue
-            yield _against_accelforge(f"{folder.name} {name}", run, config.time_limit)
-            if config.smoke:
-                break
-
-
-def _holds_runs(folder: Path) -> bool:
-    if not folder.is_dir():
-        return False
-    if (folder / "results.csv").exists():
-        return True
-    return any('"metric"' in p.read_text(encoding="utf-8", errors="replace") for p in sorted(folder.glob("*.json"))[:3])
-
-
-def _against_accelforge(name: str, run: accelforge_runs.Run | UserError, time_limit: float) -> Row:
-    try:
-        if isinstance(run, UserError):
-            raise run
-        found = accelforge_runs.compare(run, time_limit)
-    except (UserError, *accelforge_runs.BROKEN) as error:
-        return Row(name, float("inf"), False, 0.0, None, {"status": f"not supported: {error}"})
-    theirs = found["theirs"]["cpu_seconds"]
-    return Row(name, found["ratio"], found["proven"], found["ours"]["cpu_seconds"], theirs, {"goal": found["goal"]})
-
-
-def airchitect(config: HeadToHeadConfig) -> Iterator[Row]:
-    """Every label against the cycles that all units take for the multiply-accumulates alone.
-
-    Raises:
-        UserError: No table is there, or a column is missing or no number.
-    """
-    paths = sorted(config.data.glob("*.csv"))
-    if not paths:
-        raise UserError("no label tables (*.csv) there", where=str(config.data))
-    for path in paths:
-        with path.open(encoding="utf-8", newline="") as file:
-            for number, row in enumerate(csv.DictReader(file)):
-                try:
-                    macs, latency = _macs(row), float(row["rewards"])
-                except (KeyError, ValueError, TypeError) as error:
-                    raise UserError(f"row {number + 1}: {type(error).__name__} {error}", where=str(path)) from error
-                name = f"{path.stem} {number + 1}"
-                if config.only in name:
-                    least = macs / UNITS
-                    yield Row(
-                        name, least / latency, latency <= least * SAME, 0.0, None, {"dataflow": row.get("df", "")}
-                    )
-                if config.smoke:
-                    break
-
-
-def _macs(row: dict[str, str]) -> float:
-    """Multiply-accumulates of a label's product or convolution; Y and X are sizes of the input, without padding."""
-    if "GEMM_K" in row:
-        return float(row["M"]) * float(row["N"]) * float(row["GEMM_K"])
-    k, c, y, x, r, s = (float(row[d]) for d in "KCYXRS")
-    return k * c * r * s * max(1.0, y - r + 1.0) * max(1.0, x - s + 1.0)
 
 
 def summary(config: HeadToHeadConfig, rows: list[Row]) -> JsonObject:
@@ -219,8 +47,8 @@ def summary(config: HeadToHeadConfig, rows: list[Row]) -> JsonObject:
     found: dict[str, Any] = {
         "peer": config.peer,
         "problems": len(rows),
-        "equal_or_better": None if config.peer == "airchitect" else sum(r.ratio <= same for r in rows),
-        "better": None if config.peer == "airchitect" else sum(r.ratio < 1.0 / same for r in rows),
+        "equal_or_better": sum(r.ratio <= same for r in rows),
+        "better": sum(r.ratio < 1.0 / same for r in rows),
         "proven": sum(r.proven for r in rows),
         "ratio_median": median(finite) if finite else None,
         "ratio_best": min(finite, default=None),
@@ -229,16 +57,19 @@ def summary(config: HeadToHeadConfig, rows: list[Row]) -> JsonObject:
         "their_cpu_seconds": round(sum(theirs), 3) if theirs else None,
         "not_mapped": len(rows) - len(finite),
     }
+    if config.peer not in ("accelforge", "zigzag"):
+        found["reproduced"] = sum(r.more["reproduced"] is True for r in rows)
     if config.peer == "factorflow":
         edp = [float(str(r.more["edp_ratio"])) for r in rows if r.more.get("edp_ratio") is not None]
         found |= {
-            "reproduced": sum(r.more["reproduced"] is True for r in rows),
             "edp_proven": sum(r.more.get("edp_proven") is True for r in rows),
             "edp_ratio_median": median(edp) if edp else None,
             "edp_ratio_worst": max(edp, default=None),
         }
     if config.peer == "airchitect":
-        found["beyond_bound"] = sum(r.ratio > SAME for r in rows)
+        found["optimal"] = sum(r.more["optimal"] is True for r in rows)
+        alone = [float(str(r.more["as_product"])) for r in rows if "as_product" in r.more]
+        found |= {"as_product_optimal": sum(v == 1.0 for v in alone), "as_product_worst": min(alone, default=None)}
     return found
 
 
@@ -263,11 +94,10 @@ def run(config: HeadToHeadConfig) -> JsonObject:
     Raises:
         UserError: The peer is unknown or its data cannot be read.
     """
-    peers = {"factorflow": factorflow, "airchitect": airchitect, "accelforge": accelforge}
     if not config.data.is_dir():
         raise UserError("no such folder", where=str(config.data))
     rows = []
-    for row in peers[config.peer](config):
+    for row in PEERS[config.peer](config):
         rows.append(row)
         if config.peer != "airchitect":
             print(

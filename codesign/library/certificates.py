@@ -55,7 +55,13 @@ def check_certificate(certificate: Mapping[str, Any] | str | Path, time_limit_s:
 
 def _checked(document: dict[str, object], limit: float, text: str | None) -> Verdict:
     """Check by arithmetic, then the seal; what is refused is named by its line where the text is known."""
-    if document.get("format") == FRONT:
+    form = document.get("format")
+    if isinstance(form, str) and form.startswith(FRONT.rstrip("0123456789")):
+        if form != FRONT:
+            raise UserError(
+                f"not a certificate of this version: `format` must be '{FRONT}', got {form!r}",
+                hint="make it again with `codesign explore --certificate`",
+            )
         verdict = check_front(cast(FrontDocument, document), time.process_time() + limit)
     else:
         verdict = verify(restored(document), limit)

@@ -35,14 +35,19 @@ def test_accelforge(tmp_path: Path) -> None:
     assert found["problems"] == found["proven"] == found["equal_or_better"] == 1
 
 
-def test_airchitect_labels_are_held_against_a_bound(tmp_path: Path) -> None:
+def test_airchitect(tmp_path: Path) -> None:
+    found = last(command("airchitect", DATA / "airchitect", "--only", "conv 1", out=tmp_path))
+    assert found["problems"] == found["proven"] == found["reproduced"] == found["optimal"] == 111
+    assert found["better"] == 0 and found["ratio_worst"] == found["ratio_median"] == 1.0
     data = tmp_path / "labels"
     data.mkdir()
-    (data / "gemm.csv").write_text("M,N,GEMM_K,df,ConfigID,rewards\n64,8,4,dla,765,32\n64,8,4,eye,765,64\n")
-    (data / "conv.csv").write_text("K,C,X,Y,R,S,df,ConfigID,rewards\n64,2,8,8,3,3,shi,767,1000\n")
-    found = last(command("airchitect", data, out=tmp_path / "out"))
-    assert (found["problems"], found["proven"], found["equal_or_better"], found["beyond_bound"]) == (3, 1, None, 0)
-    assert found["ratio_worst"] == 1.0 and found["ratio_median"] == pytest.approx(0.648)
+    head = "M,N,GEMM_K,df,ConfigID,rewards\n"
+    (data / "gemm.csv").write_text(head + "4,640,342,eye,573,68401\n4,640,342,eye,573,1\n")
+    changed = last(command("airchitect", data, out=tmp_path / "out"))
+    assert (changed["reproduced"], changed["not_mapped"], changed["ratio_worst"]) == (1, 1, None)
+    (data / "gemm.csv").write_text(head + "4,640,342,eye,some,68401\n")
+    refused = command("airchitect", data, out=tmp_path / "out")
+    assert refused.returncode == 2 and "row 1" in refused.stderr and "Traceback" not in refused.stderr
 
 
 @pytest.mark.parametrize(

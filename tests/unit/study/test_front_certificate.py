@@ -125,7 +125,7 @@ def test_an_epsilon_that_was_not_proven_is_refused(proof: tuple[dict[str, Any], 
 def test_another_version_and_a_missing_part(proof: tuple[dict[str, Any], Path], tmp_path: Path) -> None:
     path = tmp_path / "front.json"
     write_front_certificate(path, {**proof[0], "format": FRONT[:-1] + "0"})
-    with pytest.raises(UserError, match="line 2: not a certificate of this version"):
+    with pytest.raises(UserError, match=f"line 2: not a certificate of this version: `format` must be '{FRONT}'"):
         codesign.check_certificate(path)
     with pytest.raises(UserError, match="a part of it lacks 'left_out'"):
         codesign.check_certificate({k: v for k, v in proof[0].items() if k != "left_out"})
