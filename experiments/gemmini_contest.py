@@ -66,14 +66,8 @@ LOCAL_BYTES = 4.0
 """Weights of an element: the smallest local memory there is."""
 
 
-def _spread(fixed: str, columns: str) -> Constraints:
-    """Spatial loops: none over the first dimensions, those along the columns of the second alone."""
-    level = LevelConstraints("Scratchpad", spatial=tuple((d, 1) for d in fixed), along_x=frozenset(columns))
-    return Constraints((level,))
-
-
-SPREADS = (Constraints(), _spread("npq", "k"), _spread("npqrs", "k"))
-"""Any; output channels along columns and sums along rows; the same with input channels alone along rows, as Gemmini has it."""
+FIXED = ("npq", "npqrs")
+"""Dimensions that are not spread: sums along rows, output channels along columns; input channels alone along rows, as Gemmini has it."""
 
 ACCUMULATOR_BYTES_PER_ENTRY = 64
 """16 columns of 32 bits."""
@@ -193,28 +187,39 @@ def timing_of(config: Config) -> Timing:
     return with_constants(load_timing("generated"), {**constants, "outstanding": config.outstanding})
 
 
-def map_layer(row: Recorded, config: Config) -> Mapped:
+def spreads(computation: Computation) -> list[Constraints]:
+    """Any spatial loops; output channels along the columns and nothing else, with dimensions that stay whole (`FIXED`)."""
+    found = [Constraints()]
+    for names in FIXED if "k" in computation.dims else ():
+        fixed = tuple((d, 1) for d in names if d in computation.dims)
+        found.append(Constraints((LevelConstraints("Scratchpad", spatial=fixed, along_x=frozenset("k")),)))
+    return found
+
+
+def map_layer(computation: Computation, architecture: Architecture, timing: Timing, candidates: int) -> Mapped:
     """Of mappings proven for several ways to spread a layer over the array, the one with the fewest generated cycles.
 
     Raises:
         UserError: Nothing fits the machine.
     """
-    architecture, timing = architecture_of(row), timing_of(config)
-    best = ExactMapper().map(MappingProblem(row.computation, architecture), Objective.LATENCY, budget=Budget(), seed=0)
-    mapper = EventMapper(ExactMapper(), timing, config.candidates)
+    best = ExactMapper().map(MappingProblem(computation, architecture), Objective.LATENCY, budget=Budget(), seed=0)
+    mapper = EventMapper(ExactMapper(), timing, candidates)
     found: list[Mapped] = []
-    for constraints in SPREADS:
-        problem = MappingProblem(row.computation, architecture, constraints)
-        mapped = mapper.map(problem, Objective.LATENCY, budget=Budget(), seed=0)
+    for constraints in spreads(computation):
+        problem = MappingProblem(computation, architecture, constraints)
+        try:
+            mapped = mapper.map(problem, Objective.LATENCY, budget=Budget(), seed=0)
+        except UserError:  # no machine runs any of these mappings
+            continue
         if mapped.mapping is None or mapped.cost is None or best.cost is None:
             continue
-        run = timed_run(row.computation, architecture, mapped.mapping, timing)
+        run = timed_run(computation, architecture, mapped.mapping, timing)
         if isinstance(run, Run):
             cycles = mapped.cost.latency_cycles
             least = best.proof is Proof.OPTIMAL and cycles <= best.cost.latency_cycles
             found.append(Mapped(mapped.mapping, run.latency_cycles, cycles, least))
     if not found:
-        raise UserError(f"no mapping of {row.computation} {row.computation.sizes} fits")
+        raise UserError(f"no mapping of {computation} {computation.sizes} fits")
     return min(found, key=lambda m: m.cycles)
 
 
@@ -310,9 +315,10 @@ def main() -> None:
     if not rows:
         raise UserError("the data hold no rows", where=str(config.data))
     found: dict[tuple[str, int, int], Mapped] = {}
+    timing = timing_of(config)
     for row in rows:
         if row.key not in found:
-            found[row.key] = m = map_layer(row, config)
+            found[row.key] = m = map_layer(row.computation, architecture_of(row), timing, config.candidates)
             sizes = {d: n for d, n in row.computation.sizes.items() if n > 1}
             print(f"  {sizes}: {m.cycles} cycles, analytical {m.analytic_cycles:.0f}, Gemmini's tiler {row.auto_cycles:.0f}, given {row.given_cycles:.0f}", file=sys.stderr, flush=True)  # fmt: skip
     line: dict[str, float | int | None] = summary(rows, found)

@@ -79,7 +79,7 @@ def _run_network(
     run = run_host(folder / HOST_FOLDER, program, picture)
     got, wanted = np.frombuffer(run.output, "<i4"), network.run(picture, convolve_exactly).ravel()
     host["integers_equal"] = bool((got == wanted).all())
-    other = _by_onnx_runtime(model, picture)
+    other = by_onnx_runtime(model, picture)
     if other is not None:
         host["onnxruntime_equal"] = bool((got == other.ravel()).all())
     if not (host["integers_equal"] and host.get("onnxruntime_equal", True)):
@@ -98,7 +98,7 @@ def _note_cycles(program: "HostProgram", run: "HostRun", host: HostRecord) -> st
     return f"launch {program.launches[at].name} took {run.cycles[at]} cycles, predicted {wanted[at]}"
 
 
-def _by_onnx_runtime(model: str, picture: "FloatArray") -> "Array | None":
+def by_onnx_runtime(model: str, picture: "FloatArray") -> "Array | None":
     """The integers of ONNX Runtime, nodes run one by one; None where it is not installed."""
     try:
         import onnxruntime

@@ -13,8 +13,9 @@ from codesign.report.html_page import asset, build_page
 from codesign.report.importance import LEAST_TRIALS, effects
 from codesign.report.recommend import knee_design, labels_of
 from codesign.report.summary import EffectsRecord, is_finite, recommended_rows, summary
-from codesign.study.built import read_built
+from codesign.study.built import BuiltRecord, read_built
 from codesign.study.certified import read_certified
+from codesign.study.machines import MachineCycles, machine_cycles
 from codesign.study.mapping_front import read_mapping_front
 from codesign.study.proof import read_proof
 from codesign.study.retime import read_timed_front
@@ -55,9 +56,11 @@ def report_data(study: Study, space: str | None = None) -> JsonObject:
     for design in timed:
         if design["trial"] in designs:
             designs[design["trial"]]["events"] = design
-    for number, built in read_built(study.folder).items():
-        if int(number) in designs:
-            designs[int(number)]["built"] = built
+    built = {int(number): layers for number, layers in read_built(study.folder).items()}
+    machines = machine_cycles(study, ordered, space=space)
+    for number in designs:
+        designs[number] |= {"built": built[number]} if number in built else {}
+        designs[number] |= {"machine": machines[number]} if number in machines else {}
     mappings = read_mapping_front(study.folder)
     return {
         "config": study.config,
@@ -66,7 +69,15 @@ def report_data(study: Study, space: str | None = None) -> JsonObject:
         "labels": labels_of(study.objectives),
         "units": units_of(study.objectives),
         "parameters": [p["name"] for p in study.config["space"]["space"]["parameters"]],
-        "trials": [_trial_json(study, t, t.number in front) for t in study.trials],
+        "trials": [
+            {
+                **_trial_json(study, t, t.number in front),
+                "cycles": _cycles_json(machines[t.number], built.get(t.number, [])),
+            }
+            if t.number in machines
+            else _trial_json(study, t, t.number in front)
+            for t in study.trials
+        ],
         "curve": curve,
         "proof": read_certified(study) or read_proof(study.folder),
         "compromises": [] if mappings is None else [c.to_json() for c in mappings.compromises],
@@ -93,6 +104,18 @@ def _trial_json(study: Study, trial: Trial, on_front: bool) -> JsonObject:
         "front": on_front,
         "seconds": trial.seconds,
         "elapsed": trial.elapsed_s,
+    }
+
+
+def _cycles_json(machine: MachineCycles, built: list[BuiltRecord]) -> JsonObject:
+    """A design's cycles by the cost model, on its machine, and simulated, those of the layers that were."""
+    runs = {b["layer"]: b["simulation"]["cycles"] for b in built if "simulation" in b}
+    return {
+        "analytical": machine["analytical"],
+        "generated": machine.get("generated"),
+        "why": machine.get("why"),
+        "simulated": sum(runs.values()) if runs else None,
+        "simulated_layers": list(runs),
     }
 
 

@@ -130,6 +130,18 @@ function drawEvents(events) {
     ...(operations ? [html("figure", {}, html("figcaption", {}, "The first " + operations + " operations of " + events.timeline.layer), timeline)] : [])];
 }
 
+// Cycles of every layer by the cost model, on the machine that is generated for the design, and simulated where that was done.
+function drawMachine(machine, built) {
+  const title = html("h3", {}, "Cycles: analytical, generated, simulated");
+  if (machine.why) return [title, html("p", { class: "note" }, "Analytical: " + count(machine.analytical) + ". The machine's cycles are not known: " + machine.why + ".")];
+  const runs = new Map((built || []).filter(b => b.simulation).map(b => [b.layer, count(b.simulation.cycles) + (b.simulation.bit_equal ? "" : ", results DIFFER")])), anew = machine.layers.filter(l => l.anew).length;
+  const rows = machine.layers.map(l => [l.name + (l.anew ? " *" : ""), digits(l.count).replace(/\.0+$/, ""), count(l.analytical), count(l.generated), (l.generated / l.analytical).toFixed(2), runs.get(l.name) || (runs.size ? "not simulated" : "not built")]);
+  rows.push(["all matrix operators", "", count(machine.analytical), count(machine.generated), (machine.generated / machine.analytical).toFixed(2), ""]);
+  const cell = (tag, values) => html("tr", {}, ...values.map((value, k) => html(tag, { class: k ? null : "words" }, value)));
+  return [title, html("p", { class: "note" }, "Generated: predicted for the machine that codesign build makes, with sums of 32 bits and 16 bursts under way. Analytical: by the cost model, as the study judged the design." + (anew ? " * " + anew + " recorded mappings do not fit with such sums; these layers were annealed anew." : "")),
+    html("div", { class: "scroll" }, html("table", { class: "plain" }, html("thead", {}, cell("th", ["layer", "times", "analytical", "generated", "ratio", "simulated"])), html("tbody", {}, ...rows.map(row => cell("td", row)))))];
+}
+
 // Hardware that was generated of this design: cycles simulated beside predicted ones, netlist areas beside the model's, the block diagram.
 function drawBuilt(layers) {
   const table = (heads, rows) => html("div", { class: "scroll" }, html("table", { class: "plain" }, html("thead", {}, html("tr", {}, ...heads.map((h, k) => html("th", { class: k ? null : "words" }, h)))), html("tbody", {}, ...rows.map(row => html("tr", {}, ...row.map((c, k) => html("td", { class: k ? null : "words" }, c)))))));
@@ -208,5 +220,6 @@ function drawDesign(design, work) {
   drawRoofline(roof, design, colours);
   drawLayerEnergy(energy, design, colours);
   if (design.events) work.append(...drawEvents(design.events));
+  if (design.machine) work.append(...drawMachine(design.machine, design.built));
   if (design.built) work.append(...drawBuilt(design.built));
 }

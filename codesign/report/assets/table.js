@@ -1,11 +1,13 @@
 // The table of designs: click a heading to sort, a row to choose; a filter such as "pe_rows >= 16 and latency < 20ms".
 
-const COLUMNS = ["trial", ...new Set([...DATA.objectives, ...METRICS.filter(m => DATA.trials.some(t => m in t.metrics))]), ...DATA.parameters];
+const CYCLES = DATA.trials.some(t => t.cycles) ? ["analytical cycles", "generated cycles", "simulated cycles"] : [];
+const COLUMNS = ["trial", ...new Set([...DATA.objectives, ...METRICS.filter(m => DATA.trials.some(t => m in t.metrics))]), ...CYCLES, ...DATA.parameters];
 let sortKey = DATA.objectives[0], sortUp = true;
 
 const isMetric = key => key in DATA.units;
 function cellOf(t, key) {
   if (key === "trial") return t.number;
+  if (CYCLES.includes(key)) return t.cycles && t.cycles[key.split(" ")[0]];
   return isMetric(key) ? t.metrics[key] : t.point[key];
 }
 
@@ -37,6 +39,14 @@ function parseFilter(text) {
   return { keep: t => conditions.every(condition => condition(t)) };
 }
 
+// Cycles of the matrix operators by the cost model, on the generated machine, and of the layers that were simulated; or why there are none.
+function cyclesText(t, key) {
+  const v = cellOf(t, key), c = t.cycles;
+  if (!c) return t.valid ? "–" : t.infeasible ? "infeasible" : "breaks a bound";
+  if (key === "simulated cycles") return v === null ? "not built" : count(v) + " (" + (c.simulated_layers.length > 1 ? c.simulated_layers.length + " layers" : c.simulated_layers[0]) + ")";
+  return v === null ? c.why : count(v);
+}
+
 function compareCells(a, b) {
   const x = cellOf(a, sortKey), y = cellOf(b, sortKey), none = v => v === undefined || v === null;
   if (none(x) || none(y)) return none(x) - none(y);
@@ -54,6 +64,7 @@ function drawTable() {
   byId("filter-note").classList.toggle("bad", Boolean(filter.problem));
   byId("table").tBodies[0].replaceChildren(...list.map(t => {
     const cells = COLUMNS.map(key => {
+      if (CYCLES.includes(key)) return html("td", { class: t.cycles && t.cycles.why && key === "generated cycles" ? "words" : null }, cyclesText(t, key));
       const v = cellOf(t, key), missing = isMetric(key) ? (t.infeasible ? "infeasible" : "–") : "–";
       return html("td", {}, v === undefined || v === null ? missing : isMetric(key) ? si(v, unitOf(key)) : String(v));
     });

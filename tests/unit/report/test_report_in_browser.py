@@ -250,6 +250,16 @@ def test_the_table_sorts_and_filters(page: Browser) -> None:
     assert page.text("#chosen-title").startswith("Design of trial ")
 
 
+def test_every_design_says_its_cycles_under_all_models(page: Browser) -> None:
+    heads = page.texts("#table thead th")
+    assert {"analytical cycles", "generated cycles", "simulated cycles"} <= {h.rstrip(" ▲▼*") for h in heads}
+    page.run("(w => { w.value = 'valid'; w.onchange(); })(document.querySelector('#which'))")
+    column = page.run("COLUMNS.indexOf('generated cycles')") + 1
+    shown = page.texts(f"#table tbody td:nth-child({column})")
+    assert shown and all(any(c.isdigit() for c in text) for text in shown)
+    assert "Cycles: analytical, generated, simulated" in page.text("#work") and "not built" in page.text("#work")
+
+
 def test_hypervolume_is_shown_against_trials_and_time(page: Browser) -> None:
     by_trials = page.text("#curve")
     page.click('input[value="time"]')
