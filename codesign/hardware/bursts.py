@@ -2,18 +2,21 @@
 
 An engine asks for one burst a cycle while fewer than N are under way. The memory serves bursts in order, each from `latency` cycles after its
 request on. A read's chunk moves in the cycle of its beat; a write's chunk is read from the scratchpad one cycle before.
+
+By tag the memory serves the burst read whose first beat is ready first (`ask`, `wait_for`). Whoever waits for a command then needs all requests that come
+before its end, also those of later commands. So commands are asked for as far ahead as is known, and served when somebody waits.
 """
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 from codesign.core.jit import njit
 from codesign.hardware.layout import Box
-from codesign.hardware.memory_timing import MemoryTiming
+from codesign.hardware.memory_timing import SPREAD_PERIOD, MemoryTiming
 from codesign.hardware.parameters import PARTIAL_BYTES, WORD_BYTES, Parameters
 
 IntArray = npt.NDArray[np.int64]
@@ -21,6 +24,18 @@ IntArray = npt.NDArray[np.int64]
 LONG_AGO = -(1 << 40)
 READY, END, COUNT, ASKED = range(4)
 """Fields of an engine's state: the first cycle in which it takes a command, the last in which data moved, bursts so far, the last request."""
+
+OVER, SERVED, BEAT, COMMAND, BUSY = range(4, 9)
+"""More of them by tag: bursts that are over and that the memory has served, cycles of its last beat and of the last command's end, cycles at a command.
+`END` is then the cycle in which the last burst was over."""
+
+FIRST, CHUNKS, MOVED, LEFT, OWNER, TAKEN = range(6)
+"""Fields of an entry by tag: when its first beat is ready, cycles to its last chunk, the cycle of that (-1: not yet), that in which it was over, the command
+whose last burst it is (-1: none), the cycle in which that was taken."""
+
+FIELDS = 6
+UNDER_WAY, LATENCY, BEATS, ALONE, ENTRIES, REQUESTS, BY_TAG, SPAN, LONGER = range(9)
+"""Constants of an engine. From `LONGER` on, what drawn latencies add: `SPAN` requests read, and as many written."""
 
 
 @njit
@@ -107,37 +122,71 @@ class EngineTiming:
         latency: Cycles from a request to its first beat.
         beat_cycles: From one beat to the next.
         alone: The engine takes a command only when the one before has ended.
+        entries: Bursts that the engine alone allows under way. requests: That the memory allows, 0 for any number.
+        by_tag: Whether reads are answered in any order.
+        longer: By which later the memory answers: requests read, and written, by number.
     """
 
     under_way: int
     latency: int
     beat_cycles: int
     alone: bool
+    entries: int
+    requests: int
+    by_tag: bool
+    longer: tuple[tuple[int, ...], tuple[int, ...]]
 
-    @property
+    @cached_property
     def numbers(self) -> IntArray:
         """The same as an array, for compiled code."""
-        return np.array([self.under_way, self.latency, self.beat_cycles, self.alone], np.int64)
+        head = [
+            self.under_way,
+            self.latency,
+            self.beat_cycles,
+            self.alone,
+            self.entries,
+            self.requests,
+            self.by_tag,
+            len(self.longer[0]),
+        ]
+        return np.array([*head, *self.longer[0], *self.longer[1]], np.int64)
 
 
+@lru_cache(maxsize=64)
 def engine_timing(p: Parameters, memory: MemoryTiming) -> EngineTiming:
     """Of a machine beside a memory."""
-    n = memory.under_way(p.outstanding)
-    return EngineTiming(n, memory.latency_cycles, memory.beat_cycles, p.outstanding == 1)
+    n, most = memory.under_way(p.outstanding), SPREAD_PERIOD if memory.spread_cycles else 1
+    read, write = (tuple(memory.longer(kind, k) for k in range(most)) for kind in (0, 1))
+    return EngineTiming(
+        n,
+        memory.latency_cycles,
+        memory.beat_cycles,
+        p.outstanding == 1,
+        p.outstanding,
+        memory.requests,
+        p.by_tag,
+        (read, write),
+    )
 
 
-def engine_state(engine: EngineTiming) -> tuple[IntArray, IntArray]:
-    """State and ring of ends of an engine that has done nothing yet."""
-    return np.array([0, LONG_AGO, 0, LONG_AGO], np.int64), np.full(engine.under_way, LONG_AGO, np.int64)
+def engine_state(engine: EngineTiming, by_tag: bool = False) -> tuple[IntArray, IntArray]:
+    """State of an engine that has done nothing yet, and its ring: ends of bursts, or by tag entries and then the cycles of the memory's last beats."""
+    state = [0, LONG_AGO, 0, LONG_AGO]
+    if not by_tag:
+        return np.array(state, np.int64), np.full(engine.under_way, LONG_AGO, np.int64)
+    room = FIELDS * engine.entries + engine.requests
+    return np.array([*state, 0, 0, LONG_AGO, LONG_AGO, 0], np.int64), np.full(room, LONG_AGO, np.int64)
 
 
 @njit
 def move(bursts: IntArray, store: bool, engine: IntArray, accepted: int, state: IntArray, ring: IntArray) -> int:
     """A command taken in cycle `accepted`: the cycle in which its last data move; the engine's state follows."""
-    n, latency, beat_cycles = engine[0], engine[1], engine[2]
+    n, beat_cycles, span = engine[UNDER_WAY], engine[BEATS], engine[SPAN]
+    longer = LONGER + (span if store else 0)
     asked, end, count = accepted, state[END], state[COUNT]
     for i in range(bursts.shape[0]):
         asked = max(asked, ring[count % n]) + 1
+        latency = engine[LATENCY] + engine[longer + count % span]
         if store:
             first = max(end, asked + 1) + bursts[i, 1]
             end = max(max(first, asked + latency), end + beat_cycles) + bursts[i, 2]
@@ -145,9 +194,71 @@ def move(bursts: IntArray, store: bool, engine: IntArray, accepted: int, state: 
             end = max(asked + latency, end + beat_cycles) + bursts[i, 0]
         ring[count % n] = end
         count += 1
-    state[READY] = end + 1 if engine[3] else asked + 1
+    state[READY] = end + 1 if engine[ALONE] else asked + 1
     state[END], state[COUNT], state[ASKED] = end, count, asked
     return int(end)
+
+
+@njit
+def ask(
+    bursts: IntArray, owner: int, engine: IntArray, accepted: int, state: IntArray, ring: IntArray, ends: IntArray
+) -> None:
+    """A load taken in cycle `accepted` by a machine with answers by tag: its requests; `ends[owner]` will be the cycle in which it is over."""
+    n, requests = engine[ENTRIES], engine[REQUESTS]
+    asked, ends[owner] = accepted, -1
+    for i in range(bursts.shape[0]):
+        count = state[COUNT]
+        while state[OVER] <= count - n:  # no request comes before one is over
+            _serve(engine, state, ring, ends)
+        at = count % n * FIELDS
+        asked = max(asked, ring[at + LEFT])
+        if requests > 0:
+            while state[SERVED] <= count - requests:
+                _serve(engine, state, ring, ends)
+            asked = max(asked, ring[n * FIELDS + count % requests])
+        asked += 1
+        ring[at + FIRST] = asked + engine[LATENCY] + engine[LONGER + count % engine[SPAN]]
+        ring[at + CHUNKS], ring[at + MOVED], ring[at + TAKEN] = bursts[i, 0], -1, accepted
+        ring[at + OWNER] = owner if i == bursts.shape[0] - 1 else -1
+        state[COUNT] = count + 1
+    state[READY], state[ASKED] = asked + 1, asked
+    if engine[ALONE]:
+        state[READY] = wait_for(owner, engine, state, ring, ends) + 1
+
+
+@njit
+def wait_for(owner: int, engine: IntArray, state: IntArray, ring: IntArray, ends: IntArray) -> int:
+    """The cycle in which a load is over, when every request that comes before is known."""
+    while ends[owner] < 0:
+        _serve(engine, state, ring, ends)
+    return int(ends[owner])
+
+
+@njit
+def _serve(engine: IntArray, state: IntArray, ring: IntArray, ends: IntArray) -> None:
+    """The memory's next burst, and what is over with it: the oldest ones that have their data, one a cycle."""
+    n, best = engine[ENTRIES], -1
+    for k in range(state[OVER], state[COUNT]):
+        at = k % n * FIELDS
+        if ring[at + MOVED] < 0 and (best < 0 or ring[at + FIRST] < ring[best + FIRST]):
+            best = at
+    end = max(ring[best + FIRST], state[BEAT] + engine[BEATS]) + ring[best + CHUNKS]
+    ring[best + MOVED], state[BEAT] = end, end
+    if engine[REQUESTS] > 0:
+        ring[n * FIELDS + state[SERVED] % engine[REQUESTS]] = end
+    state[SERVED] += 1
+    while state[OVER] < state[COUNT]:
+        at = state[OVER] % n * FIELDS
+        if ring[at + MOVED] < 0:
+            break
+        left = max(ring[at + MOVED], state[END] + 1)
+        ring[at + LEFT], state[END] = left, left
+        state[OVER] += 1
+        owner = ring[at + OWNER]
+        if owner >= 0:
+            ends[owner] = left
+            state[BUSY] += left - max(state[COMMAND], ring[at + TAKEN])
+            state[COMMAND] = left
 
 
 def transfer_cycles(
@@ -155,5 +266,10 @@ def transfer_cycles(
 ) -> int:
     """Cycles of moving a box on an engine that is at rest, its command included (K1)."""
     engine = engine_timing(p, memory)
-    state, ring = engine_state(engine)
-    return move(bursts_of(p, box, at, element_bytes, wide, memory), store, engine.numbers, 0, state, ring)
+    state, ring = engine_state(engine, p.by_tag and not store)
+    bursts = bursts_of(p, box, at, element_bytes, wide, memory)
+    if p.by_tag and not store:
+        ends = np.zeros(1, np.int64)
+        ask(bursts, 0, engine.numbers, 0, state, ring, ends)
+        return wait_for(0, engine.numbers, state, ring, ends)
+    return move(bursts, store, engine.numbers, 0, state, ring)

@@ -16,7 +16,18 @@ from codesign.core.errors import UserError
 from codesign.core.jit import njit
 from codesign.hardware.array_cycles import APART, IDLE, WENT, array_state, command, feed_cycles, quiet
 from codesign.hardware.bench import HardwareError
-from codesign.hardware.bursts import END, READY, bursts_of, engine_state, engine_timing, move
+from codesign.hardware.bursts import (
+    BUSY,
+    BY_TAG,
+    END,
+    READY,
+    ask,
+    bursts_of,
+    engine_state,
+    engine_timing,
+    move,
+    wait_for,
+)
 from codesign.hardware.layout import LayoutKind
 from codesign.hardware.memory_timing import PLAIN_MEMORY, MemoryTiming
 from codesign.hardware.nest_loops import PORTS
@@ -132,7 +143,7 @@ def _times(plan: NestPlan, nest: "_Nest", memory: MemoryTiming) -> NestTimes:
             count += len(parts[-1])
     spans[3] = spans[2]  # results leave as they come
     engine = engine_timing(p, memory)
-    (reader, read_ring), (writer, write_ring) = engine_state(engine), engine_state(engine)
+    (reader, read_ring), (writer, write_ring) = engine_state(engine, p.by_tag), engine_state(engine)
     inner = [x.factor for x in plan.loops[n_seq:]]
     lines = len(plan.emissions.lines)
     windows = [plan.lines("A"), plan.lines("B"), lines]
@@ -184,11 +195,14 @@ class _Queues:
         self.reads = {0: windows[0], 1: windows[1], 2: self.lines, 3: feed_cycles(self.p, windows), 4: 0}
         self.state, self.ring = array_state(self.p, windows, image.emissions)
         self.timing = engine_timing(self.p, memory)
-        self.engines = [engine_state(self.timing), engine_state(self.timing)]  # reader, writer
+        self.engines = [engine_state(self.timing, self.p.by_tag), engine_state(self.timing)]  # reader, writer
+        self.late = self.p.by_tag and self.p.overlaps  # when loads are over is found when somebody waits
+        self.ends = np.full(sum(not t[4] for t in core.transfers), -1, np.int64)  # of loads, where answers come by tag
         self.bursts = [bursts_of(self.p, *transfer[:4], memory) for transfer in core.transfers]
         self.clock, self.position, self.done = [0, 0], [0, 0], [0, 0]
         self.signals: tuple[list[int], list[int]] = ([], [])
         self.stored: list[int] = []
+        self.loads = 0
         self.ended = 0  # the cycle in which the queue sees that the array's last command is over
 
     def run(self) -> int:
@@ -202,6 +216,8 @@ class _Queues:
                     progress = True
             if not progress:
                 raise HardwareError("the two queues wait for each other")
+        if self.late:
+            self._over(self.loads - 1)
         moved = max(int(state[END]) for state, _ in self.engines)
         return max(*self.clock, moved, self.ended) + 1
 
@@ -209,6 +225,11 @@ class _Queues:
         """One word, or several register writes; False where it must wait for the other queue."""
         if what in ("wait", "wait stores"):
             others = self.stored if what == "wait stores" else self.signals[1 - q]
+            if q == 0 and self.late and what == "wait":  # what is asked for before the load is over must be known
+                while self.position[1] < len(self.core.dma) and self._take(1, *self.core.dma[self.position[1]]):
+                    self.position[1] += 1
+                if len(others) >= value:
+                    others[value - 1] = self._over(value - 1) + 1
             if len(others) < value:
                 return False
             self.clock[q] = max(self.clock[q], others[value - 1]) + 1
@@ -230,6 +251,10 @@ class _Queues:
                 self.signals[0].append(end + 1)
         return True
 
+    def _over(self, load: int) -> int:
+        """When a load is over, by tag, in the order of the queue; nothing for -1."""
+        return wait_for(load, self.timing.numbers, *self.engines[0], self.ends) if load >= 0 else 0
+
     def _transfer(self, data: int, signal: bool) -> None:
         """A launch of a DMA engine."""
         stores = data & 3 == STORE
@@ -238,9 +263,17 @@ class _Queues:
         if self.p.overlaps:
             now = max(now, int(state[READY]))
             if data & FENCE:
+                if stores and self.late:
+                    self._over(self.loads - 1)
                 now = max(now, int(other[END]) + 1)
-        end = move(self.bursts[self.done[1]], stores, self.timing.numbers, now, state, ring)
+        bursts, numbers = self.bursts[self.done[1]], self.timing.numbers
         self.done[1] += 1
+        if self.p.by_tag and not stores:
+            ask(bursts, self.loads, numbers, now, state, ring, self.ends)
+            self.loads += 1
+            end = 0 if self.late else self._over(self.loads - 1)
+        else:
+            end = move(bursts, stores, numbers, now, state, ring)
         if self.p.overlaps:
             self.clock[1] = now + 1
             (self.stored if stores else self.signals[1]).append(end + 1)
@@ -347,12 +380,13 @@ class _Progress(NamedTuple):
 
     Attributes:
         freed: ``3 x 16`` cycle in which the place of a tile was free again.
-        loaded: ``3 x 16`` cycle in which a tile had come.
+        loaded: ``3 * 16`` cycle in which a tile had come; by tag -1 until somebody waits for it.
         taken: ``3`` tiles loaded.
         used: ``3`` tiles that are over.
         loops: Iterations of the loops of the loader.
         moved: ``3`` whether the loader's last step moved the tile.
-        clock: The loader's cycle; the last one in which old sums arrived; how long the reader was at work.
+        clock: The loader's cycle; the last one in which old sums arrived; how long the reader was at work; by tag the place in `loaded` of the last
+            old sums, -1 for none, and the tensor that the loader is at, 3 where its loops step, -1 at their end.
     """
 
     freed: IntArray
@@ -385,35 +419,70 @@ def _begins(sums: npt.NDArray[np.bool_], count: IntArray, n: int) -> bool:
 
 
 @njit
-def _load_next(nest: _Nest, memory: _Memory, at_hand: _Progress) -> None:
-    """One iteration of the loader (K2)."""
-    begins = _begins(nest.sums, at_hand.loops, nest.loads)
-    clock, reader = at_hand.clock, memory.reader
-    for t in range(3):
-        if at_hand.moved[t]:
-            k = at_hand.taken[t]
-            at = clock[0]
-            if k >= memory.halves[t]:
-                at = max(at, at_hand.freed[t, (k - memory.halves[t]) % _KEPT] + 1)
-            if t < 2 or not begins:
-                at = max(at, reader[READY])
-                before, half = max(reader[END], at), k % memory.halves[t]
-                mine = memory.bursts[memory.spans[t, half, 0] : memory.spans[t, half, 1]]
-                end = move(mine, False, memory.engine, at, reader, memory.read_ring)
-                at_hand.loaded[t, k % _KEPT] = end
-                clock[2] += end - before
-                if t == 2:
-                    clock[1] = end + 1
-            else:
-                at = max(at, clock[1])
-                at_hand.loaded[t, k % _KEPT] = at
-            at_hand.taken[t] += 1
-            clock[0] = at
-        clock[0] += 1
+def _load_tile(t: int, nest: _Nest, memory: _Memory, at_hand: _Progress) -> None:
+    """The loader takes a place for the next tile of a port, and hands it to the reader (K2)."""
+    clock, reader, loaded, k = at_hand.clock, memory.reader, at_hand.loaded, at_hand.taken[t]
+    at, half, kept = clock[0], k % memory.halves[t], t * _KEPT + k % _KEPT
+    if k >= memory.halves[t]:
+        at = max(at, at_hand.freed[t, (k - memory.halves[t]) % _KEPT] + 1)
+    if t < 2 or not _begins(nest.sums, at_hand.loops, nest.loads):
+        at = max(at, reader[READY])
+        mine = memory.bursts[memory.spans[t, half, 0] : memory.spans[t, half, 1]]
+        if memory.engine[BY_TAG]:
+            ask(mine, kept, memory.engine, at, reader, memory.read_ring, loaded)
+            if t == 2:
+                clock[3] = kept
+        else:
+            before = max(reader[END], at)
+            end = move(mine, False, memory.engine, at, reader, memory.read_ring)
+            loaded[kept] = end
+            clock[2] += end - before
+            if t == 2:
+                clock[1] = end + 1
+    else:
+        if clock[3] >= 0:  # the loader stands meanwhile, so nothing else is asked for
+            clock[1] = wait_for(clock[3], memory.engine, reader, memory.read_ring, loaded) + 1
+        at = max(at, clock[1])
+        loaded[kept] = at
+    at_hand.taken[t] += 1
+    clock[0] = at
+
+
+@njit
+def _step_loader(nest: _Nest, at_hand: _Progress) -> bool:
+    """To the next iteration of the loader; whether there is one."""
     advanced = _advance(at_hand.loops, nest.bounds, nest.loads)
-    clock[0] += 1
+    at_hand.clock[0] += 1
     for t in range(3):
         at_hand.moved[t] = advanced >= 0 and nest.moves[t, advanced]
+    return bool(advanced >= 0)
+
+
+@njit
+def _load_next(nest: _Nest, memory: _Memory, at_hand: _Progress) -> None:
+    """One iteration of the loader (K2)."""
+    for t in range(3):
+        if at_hand.moved[t]:
+            _load_tile(t, nest, memory, at_hand)
+        at_hand.clock[0] += 1
+    _step_loader(nest, at_hand)
+
+
+@njit
+def _load_ahead(nest: _Nest, memory: _Memory, at_hand: _Progress) -> None:
+    """The loader as far as it is known when places are free. A place that is freed later is asked for after all that is waited for now."""
+    clock = at_hand.clock
+    while clock[4] >= 0:
+        t = clock[4]
+        if t == 3:
+            clock[4] = 0 if _step_loader(nest, at_hand) else -1
+            continue
+        if at_hand.moved[t]:
+            if at_hand.used[t] <= at_hand.taken[t] - memory.halves[t]:
+                return
+            _load_tile(t, nest, memory, at_hand)
+        clock[0] += 1
+        clock[4] += 1
 
 
 @njit
@@ -430,11 +499,17 @@ def _tiles_come(
     nest: _Nest, memory: _Memory, array: _Array, at_hand: _Progress, moved: npt.NDArray[np.bool_], now: int, spent: IntArray
 ) -> int:  # fmt: skip
     """The cycle in which all tiles of an iteration are there."""
+    by_tag = memory.engine[BY_TAG] > 0
+    if by_tag:
+        _load_ahead(nest, memory, at_hand)
     for t in range(3):
         if moved[t]:
-            while at_hand.taken[t] <= at_hand.used[t]:
+            while not by_tag and at_hand.taken[t] <= at_hand.used[t]:
                 _load_next(nest, memory, at_hand)
-            there = at_hand.loaded[t, at_hand.used[t] % _KEPT] + 1
+            kept = t * _KEPT + at_hand.used[t] % _KEPT
+            if by_tag:
+                wait_for(kept, memory.engine, memory.reader, memory.read_ring, at_hand.loaded)
+            there = at_hand.loaded[kept] + 1
             spent[4] += max(0, there - max(now, array.state[IDLE]))
             now = max(now, there)
     return now
@@ -506,9 +581,10 @@ def _walk(nest: _Nest, memory: _Memory, array: _Array) -> IntArray:
     """Sequencer, loader, array and writer together; see the module. Returns the fields of `NestTimes`."""
     spent, n = np.zeros(7, np.int64), nest.bounds.shape[0]
     at_hand = _Progress(
-        np.zeros((3, _KEPT), np.int64), np.zeros((3, _KEPT), np.int64), np.zeros(3, np.int64), np.zeros(3, np.int64),
-        np.zeros(n, np.int64), np.ones(3, np.bool_), np.zeros(3, np.int64),
+        np.zeros((3, _KEPT), np.int64), np.zeros(3 * _KEPT, np.int64), np.zeros(3, np.int64), np.zeros(3, np.int64),
+        np.zeros(n, np.int64), np.ones(3, np.bool_), np.zeros(5, np.int64),
     )  # fmt: skip
+    at_hand.clock[3] = -1
     count, moved, refill = np.zeros(n, np.int64), np.ones(3, np.bool_), np.ones(3, np.bool_)
     state = array.state
     waiting_until, now, stored, filled = -1, 0, 0, 0
@@ -534,7 +610,8 @@ def _walk(nest: _Nest, memory: _Memory, array: _Array) -> IntArray:
                     at_hand.freed[t, at_hand.used[t] % _KEPT] = now
                 at_hand.used[t] += 1
         if advanced < 0:
-            spent[0], spent[1] = max(stored, at_hand.clock[0] - 1) + 1, at_hand.clock[2]
+            busy = memory.reader[BUSY] if memory.engine[BY_TAG] else at_hand.clock[2]
+            spent[0], spent[1] = max(stored, at_hand.clock[0] - 1) + 1, busy
             return spent
         _advance(count, nest.bounds, n)
         if not state[APART] or moved[0] or moved[1] or moved[2]:

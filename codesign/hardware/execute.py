@@ -118,7 +118,13 @@ def nest_job(
 
 
 def core_job(
-    program: Program, mapping: Mapping, core: Core, p: Parameters, registers: MappingABC[str, tuple[int, int]]
+    program: Program,
+    mapping: Mapping,
+    core: Core,
+    p: Parameters,
+    registers: MappingABC[str, tuple[int, int]],
+    *,
+    memory: MemoryTiming = PLAIN_MEMORY,
 ) -> Job:
     """A program on a machine of instruction queues."""
     made = core_image(CorePlan(program, core, p), registers)
@@ -130,8 +136,8 @@ def core_job(
         expected = by_blocks(core, program.schedule, accesses_of_cost(cost))
     else:
         counts, expected = counts_of_program(made), program_traffic(program)
-    least, counted = (analytic_cycles(computation, counts, p, array=a) for a in (core_least(made), None))
-    return Job(computation, made.image, queue_cycles(made), least, counted, expected)
+    least, counted = (analytic_cycles(computation, counts, p, memory, a) for a in (core_least(made), None))
+    return Job(computation, made.image, queue_cycles(made, memory=memory), least, counted, expected)
 
 
 def analytic_cycles(

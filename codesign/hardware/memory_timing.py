@@ -8,6 +8,9 @@ from codesign.core.errors import UserError
 LATENCY_CYCLES = 14
 """From a request to its first beat: opening a row, H6 of docs/reference/hardware-space.md."""
 
+SPREAD_PERIOD = 1024
+"""Requests after which drawn latencies come again."""
+
 
 class Trouble(IntEnum):
     """What a memory does wrong.
@@ -16,6 +19,8 @@ class Trouble(IntEnum):
     ORDER: It answers a request before an earlier one, with the later one's tag.
     SILENCE: It never answers.
     NOWHERE: It answers that nothing lies at the address: DECERR of an AXI4 port, elsewhere an error.
+    STRANGE: It answers with a tag that no request under way has, as soon as there is one.
+    AGAIN: It answers a request a second time, with a beat or a response more.
     """
 
     NONE = 0
@@ -23,11 +28,15 @@ class Trouble(IntEnum):
     ORDER = 2
     SILENCE = 3
     NOWHERE = 4
+    STRANGE = 5
+    AGAIN = 6
 
 
 @dataclass(frozen=True)
 class MemoryTiming:
-    """A memory with a channel for reading and one for writing; each answers in the order of its requests.
+    """A memory with a channel for reading and one for writing.
+
+    Each answers in the order of its requests; a machine that takes answers by tag gets those first that are ready first. Data to be written keep their order.
 
     Args:
         latency_cycles: From a request to its first beat, at least 1.
@@ -39,6 +48,9 @@ class MemoryTiming:
         response_cycles: From the last beat of a burst written to its response, where the port has responses.
         stall_percent: Cycles of a hundred, drawn for each channel and cycle, in which it does not begin to answer.
         stall_seed: Of these draws.
+        spread_cycles: By how many cycles at most the latency of a request, and of a response, is longer: drawn by the number of the request.
+        spread_seed: Of these draws.
+        interleaves: By tag: whether beats of several requests read alternate, instead of bursts that come whole.
     """
 
     latency_cycles: int = LATENCY_CYCLES
@@ -50,6 +62,9 @@ class MemoryTiming:
     response_cycles: int = 1
     stall_percent: int = 0
     stall_seed: int = 0
+    spread_cycles: int = 0
+    spread_seed: int = 0
+    interleaves: bool = False
 
     def __post_init__(self) -> None:
         for name, least in (
@@ -58,6 +73,8 @@ class MemoryTiming:
             ("requests", 0),
             ("at_request", 0),
             ("response_cycles", 1),
+            ("spread_cycles", 0),
+            ("spread_seed", 0),
         ):
             if getattr(self, name) < least:
                 raise UserError(f"`{name}` must be >= {least}, got {getattr(self, name)}", where="memory timing")
@@ -77,6 +94,12 @@ class MemoryTiming:
             return (False,) * 5
         mixed = _mixed(self.stall_seed << 40 ^ cycle)
         return tuple(((mixed >> 12 * k) & 0xFFF) * 100 < self.stall_percent << 12 for k in range(5))
+
+    def longer(self, kind: int, number: int) -> int:
+        """Cycles by which an answer comes later than the latency says: of a request read (kind 0), written (1), of a response (2)."""
+        if not self.spread_cycles:
+            return 0
+        return _mixed(self.spread_seed << 40 ^ kind << 32 ^ number % SPREAD_PERIOD) % (self.spread_cycles + 1)
 
     def under_way(self, outstanding: int) -> int:
         """Bursts under way at most, for an engine that has so many."""

@@ -32,6 +32,17 @@ class Control(Enum):
     QUEUE = "queue"
 
 
+class Answers(Enum):
+    """The order in which a memory may answer the requests under way.
+
+    IN_ORDER: That of the requests.
+    BY_TAG: Any order; every answer says by its tag which request it is for.
+    """
+
+    IN_ORDER = "in_order"
+    BY_TAG = "by_tag"
+
+
 @dataclass(frozen=True)
 class Parameters:
     """One generated machine.
@@ -54,6 +65,7 @@ class Parameters:
         outstanding: Bursts that a DMA engine has under way at most. With one, a machine does one thing after another wherever it talks to DRAM.
         axi: The port is one of AXI4: beats are aligned, and a burst ends where an address is a multiple of its longest length. Otherwise a burst and its
             beats begin at any byte.
+        answers: The order in which the DMA engines take answers.
     """
 
     name: str
@@ -72,6 +84,7 @@ class Parameters:
     box_loops: int = 5
     outstanding: int = 16
     axi: bool = False
+    answers: Answers = Answers.IN_ORDER
 
     def __post_init__(self) -> None:
         where = f"hardware {self.name!r}"
@@ -99,6 +112,11 @@ class Parameters:
             raise UserError(f"a local memory must be whole 4-byte words, got {self.local_bytes} bytes", where=where)
         if not self.local <= frozenset("ABO"):
             raise UserError(f"local tensors must be among A, B, O, got {sorted(self.local)}", where=where)
+
+    @property
+    def by_tag(self) -> bool:
+        """Whether requests under way may be answered in any order."""
+        return self.answers is Answers.BY_TAG
 
     @cached_property
     def line_bytes(self) -> int:

@@ -3,10 +3,10 @@
 P1 A request, or a beat to be written, that is not taken stays as it is.
 P2 A burst has at least one beat, and no more than the machine's longest burst.
 P3 A burst of a machine with an AXI4 port stays within 4 KB.
-P4 No more requests are under way than the machine has entries for; a write of an AXI4 port is until its response. Requests to read that are under way have
-different tags, those of an AXI4 port the identifier 0.
+P4 No more requests are under way than the machine has entries for; a write of an AXI4 port is until its response. Requests that are under way have
+different tags, those of an AXI4 port without answers by tag the identifier 0.
 P5 A beat to be written belongs to a request. The last beat of a burst is marked, and no other.
-P6 No beat is taken that failed or that answers another request than the oldest. Every request is answered before the machine ends. An AXI4 port that has
+P6 No beat is taken that failed or that answers another request than the oldest, by tag one that is not under way. Every request is answered before the machine ends. An AXI4 port that has
 stopped with a fault takes every answer that is still to come.
 
 `codesign/hardware/data/bench.hpp` checks the same in C++; a test holds the two equal.
@@ -46,35 +46,33 @@ class Protocol:
         given: Mapping[str, int],
         reads: Sequence[Request],
         writes: Sequence[Request],
-        unanswered: int = 0,
+        unanswered: Sequence[int] = (),
     ) -> None:
         """One cycle.
 
         Args:
             seen: The machine's outputs. given: Its inputs.
             reads: Requests under way, oldest first, with the beats that they still want. writes: The same.
-            unanswered: Requests to write whose data have moved, and whose response has not come.
+            unanswered: Tags of requests to write whose data have moved, and whose response has not come.
 
         Raises:
             HardwareError: A rule is broken; the message says which, and in which cycle.
         """
-        tag = seen["ar_tag"]
-        asked = (seen["ar_addr"], seen["ar_beats"], tag)
-        self._request("read", seen["ar_valid"], given["ar_ready"], asked, len(reads))
-        asked = (seen["aw_addr"], seen["aw_beats"], 0)
-        self._request("write", seen["aw_valid"], given["aw_ready"], asked, len(writes) + unanswered)
-        if seen["ar_valid"] and not self.p.axi and any(tag == under_way for _, _, under_way in reads):
-            self._stop("P4", f"the tag {tag} is under way twice")
-        if seen["ar_valid"] and self.p.axi and tag:
-            self._stop("P4", f"a request has the identifier {tag}")
+        asked = (seen["ar_addr"], seen["ar_beats"], seen["ar_tag"])
+        tags = [tag for _, _, tag in reads]
+        self._request("read", seen["ar_valid"], given["ar_ready"], asked, tags)
+        asked = (seen["aw_addr"], seen["aw_beats"], seen.get("aw_tag", 0))
+        self._request(
+            "write", seen["aw_valid"], given["aw_ready"], asked, [*(tag for _, _, tag in writes), *unanswered]
+        )
         self._written(seen, given, writes)
         failed = given["r_resp"] >> 1 if self.p.axi else given["r_error"]
-        wrong = given["r_valid"] and (failed or given["r_tag"] != reads[0][2])
+        wrong = given["r_valid"] and (failed or given["r_tag"] not in (tags if self.p.by_tag else tags[:1]))
         if wrong and seen["r_ready"] and not seen["read_fault"]:
             self._stop("P6", "a beat that failed, or that answers another request, was taken")
         self.cycle += 1
 
-    def _request(self, channel: str, valid: int, ready: int, asked: Request, under_way: int) -> None:
+    def _request(self, channel: str, valid: int, ready: int, asked: Request, tags: Sequence[int]) -> None:
         kept = self.held.pop(channel, None)
         if kept is not None and not (valid and kept == asked):
             self._stop("P1", f"a request of channel {channel} changed before it was taken")
@@ -82,14 +80,19 @@ class Protocol:
             return
         if not ready:
             self.held[channel] = asked
-        at, beats, _ = asked
+        at, beats, tag = asked
         if not 1 <= beats <= self.p.burst_bytes // self.p.bus_bytes:
             self._stop("P2", f"a burst of channel {channel} at {at:#x} has {beats} beats")
         first = at - at % self.p.bus_bytes
         if self.p.axi and first // PAGE_BYTES != (first + beats * self.p.bus_bytes - 1) // PAGE_BYTES:
             self._stop("P3", f"a burst of channel {channel} at {at:#x} crosses 4 KB")
-        if under_way >= self.p.outstanding:
+        if len(tags) >= self.p.outstanding:
             self._stop("P4", f"channel {channel} has more than {self.p.outstanding} requests under way")
+        if self.p.axi and not self.p.by_tag:
+            if tag:
+                self._stop("P4", f"a request has the identifier {tag}")
+        elif tag in tags and (self.p.axi or channel == "read"):
+            self._stop("P4", f"the tag {tag} is under way twice")
 
     def _written(self, seen: Mapping[str, int], given: Mapping[str, int], writes: Sequence[Request]) -> None:
         beat = (seen["w_data"], seen["w_strb"], seen["w_last"])

@@ -103,6 +103,7 @@ def bench_flags(p: Parameters) -> list[str]:
         f"-DWINDOWS={p.windows}",
         *(["-DQUEUES"] if p.control is Control.QUEUE else []),
         *(["-DAXI_PORT"] if p.axi else []),
+        *(["-DBY_TAG"] if p.by_tag else []),
     ]
 
 

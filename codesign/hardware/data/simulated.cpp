@@ -1,6 +1,7 @@
-// A host's access to the simulated machine. The environment variable MEMORY_TIMING may say the memory beside it, as six or nine numbers: latency, cycles a
-// beat, requests (0: any number), what goes wrong (1 error, 2 order, 3 silence, 4 nothing there), with which request of a launch, whether it is one that
-// writes; then cycles until a write's response, cycles of a hundred in which a channel stalls, and the seed of these.
+// A host's access to the simulated machine. The environment variable MEMORY_TIMING may say the memory beside it, as six, nine or twelve numbers: latency,
+// cycles a beat, requests (0: any number), what goes wrong (1 error, 2 order, 3 silence, 4 nothing there, 5 strange tag, 6 answered twice), with which request of
+// a launch, whether it is one that writes; then cycles until a write's response, cycles of a hundred in which a channel stalls, and the seed of these; then
+// cycles by which latencies are drawn longer, the seed of these, and whether beats of several requests alternate where answers come by tag.
 #include <cstdlib>
 #include <memory>
 #include "bench.hpp"
@@ -14,13 +15,13 @@ int machine_open(uint64_t dram_bytes) {
   bench->memory.assign(dram_bytes + BUS_BYTES, 0xA5);
   const char* told = getenv("MEMORY_TIMING");
   if (!told) return 0;
-  unsigned long long n[9] = {0, 0, 0, 0, 0, 0, 1, 0, 0};
-  const int got = sscanf(told, "%llu %llu %llu %llu %llu %llu %llu %llu %llu", n, n + 1, n + 2, n + 3, n + 4, n + 5, n + 6, n + 7, n + 8);
-  if ((got != 6 && got != 9) || !n[0] || !n[1] || !n[6] || n[7] > 99) {
-    fprintf(stderr, "MEMORY_TIMING wants six or nine numbers, the first two and the seventh at least 1, the eighth at most 99, got '%s'\n", told);
+  unsigned long long n[12] = {0, 0, 0, 0, 0, 0, 1};
+  const int got = sscanf(told, "%llu %llu %llu %llu %llu %llu %llu %llu %llu %llu %llu %llu", n, n + 1, n + 2, n + 3, n + 4, n + 5, n + 6, n + 7, n + 8, n + 9, n + 10, n + 11);
+  if ((got != 6 && got != 9 && got != 12) || !n[0] || !n[1] || !n[6] || n[7] > 99) {
+    fprintf(stderr, "MEMORY_TIMING wants six, nine or twelve numbers, the first two and the seventh at least 1, the eighth at most 99, got '%s'\n", told);
     return 1;
   }
-  bench->timing = {n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8]};
+  bench->timing = {n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9], n[10], n[11]};
   return 0;
 }
 

@@ -1,6 +1,7 @@
 // Runs one image on a machine. Usage: simulation INPUT OUTPUT. INPUT is written by codesign (binary, little-endian):
-//   u64 latency, cycles a beat, requests (0: any number), trouble (1 error, 2 order, 3 silence, 4 nothing there), its request, whether it is one that writes,
-//   cycles until a response, cycles of a hundred that stall and the seed of these, limit, register writes, array words, dma words, memory bytes, regions; writes as u32 address, u32 data; words as u64;
+//   u64 latency, cycles a beat, requests (0: any number), trouble (1 error, 2 order, 3 silence, 4 nothing there, 5 strange tag, 6 answered twice), its request,
+//   whether it is one that writes, cycles until a response, cycles of a hundred that stall and the seed of these, cycles by which latencies are drawn longer and
+//   the seed of these, whether beats of several requests alternate, limit, register writes, array words, dma words, memory bytes, regions; writes as u32 address, u32 data; words as u64;
 //   regions as u64 first, u64 end; the memory. OUTPUT: the memory, then of every byte
 //   the cycle in which it was last written (u32, 0 for never); counters go to the standard output.
 // Compiled with -DTRACED it takes WAVES and then first and end of windows of cycles, whose signals are written into that file.
@@ -26,8 +27,8 @@ static int simulate(const char* input, const char* output, char** traced, int nu
   FILE* f = fopen(input, "rb");
   if (!f) return 2;
   Bench bench;
-  auto timing = take<uint64_t>(f, 9), head = take<uint64_t>(f, 6);
-  bench.timing = {timing[0], timing[1], timing[2], timing[3], timing[4], timing[5], timing[6], timing[7], timing[8]};
+  auto timing = take<uint64_t>(f, 12), head = take<uint64_t>(f, 6);
+  bench.timing = {timing[0], timing[1], timing[2], timing[3], timing[4], timing[5], timing[6], timing[7], timing[8], timing[9], timing[10], timing[11]};
   auto writes = take<uint32_t>(f, 2 * head[1]);
   auto array_words = take<uint64_t>(f, head[2]), dma_words = take<uint64_t>(f, head[3]);
   bench.regions = take<Region>(f, head[5]);

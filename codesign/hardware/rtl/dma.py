@@ -2,7 +2,7 @@
 
 Channels are like those of AXI4: an address with a number of beats and a tag, then data with valid and ready. A burst and its beats begin at any byte.
 With `axi` they are those of AXI4: a burst begins at any byte and its beats are aligned, so its first may be a part of one; it ends where an address is a
-multiple of the longest burst, so none crosses 4 KB. All requests have the identifier 0, so that answers come in their order. A burst written is over
+multiple of the longest burst, so none crosses 4 KB. Where answers come in order all requests have the identifier 0. A burst written is over
 when its response has come. A request that is not taken stays, also after a fault; so does what is under way: data are taken and thrown away.
 Results are 32 bits wide on chip and 1, 2 or 4 bytes in DRAM (`result_log2`): the low bytes are stored, and come back with their sign.
 
@@ -11,8 +11,12 @@ are under way. What a burst's data need is kept in a table: their place in the s
 a cycle. A beat is one chunk where it fits the line of the scratchpad from its first byte on. With one burst under way
 an engine takes a command when the one before has ended, otherwise when all its bursts have been asked for.
 
-Data come in the order of the requests. An answer with another tag, an error of the memory, or silence for longer than `patience` cycles is a *fault*:
-the engine stops and names the request by its number.
+Data come in the order of the requests, or by tag (`answers`). By tag a beat is for any request under way, and beats of several may alternate: an AXI4
+manager with several identifiers cannot forbid that. So a burst's progress stands in its entry of the table. An entry that is answered is kept
+until it is the oldest, and one a cycle leaves. Requests are therefore over in their order, and so are commands; a tag says a request's number.
+
+An answer that no request awaits, an error of the memory, or silence for longer than `patience` cycles is a *fault*: the engine stops and names the
+request by its number. By tag an answer too many is of the request that had its tag last.
 """
 
 from enum import IntEnum
@@ -37,7 +41,7 @@ class Fault(IntEnum):
 
     NONE = 0
     ERROR = 1
-    ORDER = 2
+    ORDER = 2  # in order: of another request than the oldest; by tag: of none that waits for one
     SILENCE = 3
     NOWHERE = 4
 
@@ -50,11 +54,18 @@ class Bursts(Elaboratable):
         pop: In, the oldest is over: its data have moved, and its response has come where there are responses. skip: In, the next burst becomes the one at hand (a writer reads ahead of what has moved).
         room: Out, one more may be asked for. some: Out, there is a burst at hand. empty: Out, none is under way.
         now_*: Out, the fields of the burst at hand; `now_tag` its tag. tag: Out, that of the next request. number: Out, requests that are over.
-        oldest_last: Out, whether the oldest is its command's last; where there are responses.
+        oldest_last: Out, whether the oldest is its command's last; where there are responses, or answers by tag.
+
+    With answers by tag:
+        answer: In, the tag of the answer at hand. due: In, how many of the oldest may be answered. finish: In, the answer is its request's last.
+        update: In, a chunk of the answer has moved: `next_*` are what is left of its burst. stop: In, nothing is over any more; blame: In, `number` becomes that
+            of the answer's request.
+        awaited: Out, its request is under way and not answered. oldest_which: Out, the register set of the oldest. `pop` is an output, and `now_*` are those of
+            the answer where data come by tag.
     """
 
-    def __init__(self, p: Parameters, name: str, responds: bool) -> None:
-        self.p, self.name, self.responds = p, name, responds
+    def __init__(self, p: Parameters, name: str, responds: bool, by_tag: bool) -> None:
+        self.p, self.name, self.responds, self.by_tag = p, name, responds, by_tag
         self.oldest_last = Signal(name=f"{name}_oldest_last")
         bits, sizes = p.row_bits + p.offset_bits, range(p.burst_bytes + 1)
         self.tag_bits = max(1, (p.outstanding - 1).bit_length())
@@ -70,29 +81,73 @@ class Bursts(Elaboratable):
             Signal(self.tag_bits, name=f"{name}_now_tag"),
         )
         self.number = Signal(32, name=f"{name}_number")
+        self.answer, self.due = (
+            Signal(self.tag_bits, name=f"{name}_answer"),
+            Signal(range(p.outstanding + 1), name=f"{name}_due"),
+        )
+        self.finish, self.update, self.stop, self.blame, self.awaited = (
+            Signal(name=f"{name}_{n}") for n in ("finish", "update", "stop", "blame", "awaited")
+        )
+        self.oldest_which = Signal(2, name=f"{name}_oldest_which")
+        self.next = {
+            k: Signal(n, name=f"{name}_next_{k}") for k, n in self.widths.items() if k in ("line", "bytes", "offset")
+        }
 
     def elaborate(self, platform: object) -> Module:
         """The netlist of this part, as Amaranth elaborates it."""
         m, n = Module(), self.p.outstanding
         under_way, ahead = Signal(range(n + 1), name="under_way"), Signal(range(n + 1), name="ahead")
-        m.d.sync += [under_way.eq(under_way + self.push - self.pop), ahead.eq(ahead + self.push - self.skip)]
-        m.d.sync += self.number.eq(self.number + self.pop)
+        m.d.sync += under_way.eq(under_way + self.push - self.pop)
+        if self.responds or not self.by_tag:
+            m.d.sync += ahead.eq(ahead + self.push - self.skip)
+        if not self.by_tag:
+            m.d.sync += self.number.eq(self.number + self.pop)
         m.d.comb += [self.room.eq(under_way != n), self.some.eq(ahead != 0), self.empty.eq(under_way == 0)]
         entries = [Signal(sum(self.widths.values()), name=f"burst_{i}", reset_less=True) for i in range(n)]
         row = Cat(*self.given.values())
         for i, entry in enumerate(entries):
             with m.If(self.push & (self.tag == i)):
                 m.d.sync += entry.eq(row)
+            if self.by_tag and not self.responds:
+                with m.Elif(self.update & (self.answer == i)):
+                    m.d.sync += [_field(entry, self.widths, k).eq(v) for k, v in self.next.items()]
         m.d.comb += Cat(*self.now.values()).eq(Array(entries)[self.now_tag])
-        walks = [(self.push, self.tag), (self.skip, self.now_tag)]
-        if self.responds:
-            oldest, last = Signal(self.tag_bits, name="oldest"), self.widths["line"] + self.widths["bytes"]
-            m.d.comb += self.oldest_last.eq(Array(entry[last] for entry in entries)[oldest])
+        walks = [(self.push, self.tag)]
+        if self.responds or not self.by_tag:
+            walks.append((self.skip, self.now_tag))
+        if self.responds or self.by_tag:
+            oldest = Signal(self.tag_bits, name="oldest")
+            m.d.comb += self.oldest_last.eq(Array(_field(entry, self.widths, "last") for entry in entries)[oldest])
             walks.append((self.pop, oldest))
+        if self.by_tag:
+            m.d.comb += self.oldest_which.eq(Array(_field(entry, self.widths, "which") for entry in entries)[oldest])
+            self._answers(m, oldest, under_way)
         for moves, at in walks:
             with m.If(moves):
                 m.d.sync += at.eq(Mux(at == n - 1, 0, at + 1))
         return m
+
+    def _answers(self, m: Module, oldest: Signal, under_way: Signal) -> None:
+        """Answers by tag: which requests have theirs, and when the oldest is over."""
+        n, done = self.p.outstanding, Signal(self.p.outstanding, name="answered")
+        if not self.responds:
+            m.d.comb += [self.now_tag.eq(self.answer), self.due.eq(under_way)]
+        after = Signal(range(n), name="requests_after_oldest")
+        m.d.comb += after.eq(Mux(self.answer < oldest, self.answer + n - oldest, self.answer - oldest))
+        known = self.answer < n
+        m.d.comb += self.awaited.eq(known & (after < self.due) & ~done.bit_select(self.answer, 1))
+        m.d.comb += self.pop.eq(~self.stop & (done.bit_select(oldest, 1) | (self.finish & (self.answer == oldest))))
+        ends = Cat(self.finish & (self.answer == i) for i in range(n))
+        leaves = Cat(self.pop & (oldest == i) for i in range(n))
+        m.d.sync += done.eq((done | ends) & ~leaves)
+        had = self.number + after - Mux(after < under_way, 0, n)
+        m.d.sync += self.number.eq(Mux(self.blame, Mux(known, had, -1), self.number + self.pop))
+
+
+def _field(entry: Signal, widths: dict[str, int], name: str) -> Value:
+    """One field of an entry."""
+    at = sum(list(widths.values())[: list(widths).index(name)])
+    return entry[at : at + widths[name]]
 
 
 class _Engine(Elaboratable):
@@ -125,7 +180,8 @@ class _Engine(Elaboratable):
         self.error = Signal(name=f"{name}_error")
         self.response = Signal(2, name=f"{name}_response")
         self.fault = Signal(3 if p.axi else 2, name=f"{name}_fault")
-        self.bursts = Bursts(p, name, p.axi and name == "write")
+        responds = p.axi and name == "write"
+        self.bursts = Bursts(p, name, responds, p.by_tag and (responds or name == "read"))
         bits = self.bursts.tag_bits
         self.tag, self.answer_tag = Signal(bits, name=f"{name}_asked"), Signal(bits, name=f"{name}_answer_tag")
 
@@ -138,7 +194,7 @@ class _Engine(Elaboratable):
             kept = Signal(name="request_kept")
             m.d.sync += kept.eq(self.request & ~self.granted)
             may = may | kept
-        else:
+        if not p.axi or p.by_tag:
             m.d.comb += self.tag.eq(table.tag)
         m.submodules.nest = nest = LoopNest(p.box_loops, name="box")
         m.submodules.runs = runs = FlatAddress(nest, DRAM_BITS, "runs")
@@ -217,17 +273,31 @@ class _Engine(Elaboratable):
             Signal(len(self.left), name="left_kept"),
             Signal(len(self.line), name="line_kept"),
         )
-        m.d.comb += self.left.eq(Mux(self.midst, self.left_kept, now["bytes"]))
-        m.d.comb += self.line.eq(Mux(self.midst, self.line_kept, now["line"]))
+        self.ends_burst = Signal(name="ends_burst")
         self.taken = Signal(range(p.bus_bytes + 1), name="taken")
         self.taken_kept = self.taken
+        if self.bursts.by_tag and not self.bursts.responds:  # the entry says what is left
+            m.d.comb += [self.left.eq(now["bytes"]), self.line.eq(now["line"])]
+            if p.axi:
+                m.d.comb += self.taken.eq(now["offset"])
+            return
+        m.d.comb += self.left.eq(Mux(self.midst, self.left_kept, now["bytes"]))
+        m.d.comb += self.line.eq(Mux(self.midst, self.line_kept, now["line"]))
         if p.axi:
             self.taken_kept = Signal(range(p.bus_bytes + 1), name="taken_kept")
             m.d.comb += self.taken.eq(Mux(self.midst, self.taken_kept, now["offset"]))
-        self.ends_burst = Signal(name="ends_burst")
 
     def _advance(self, m: Module, dram: Value, ends: Value, line: Value) -> None:
         """A chunk has moved: to the next, or to the next burst."""
+        if self.bursts.by_tag and not self.bursts.responds:
+            table, taken = self.bursts, Mux(ends, 0, self.taken + dram)
+            m.d.comb += [table.update.eq(1), table.finish.eq(self.ends_burst)]
+            m.d.comb += [table.next["bytes"].eq(self.left - dram), table.next["line"].eq(line)]
+            if self.p.axi:
+                m.d.comb += table.next["offset"].eq(taken)
+            else:  # a beat is moved whole before the next one, of whatever request
+                m.d.sync += self.taken.eq(taken)
+            return
         m.d.sync += [self.left_kept.eq(self.left - dram), self.line_kept.eq(line), self.midst.eq(~self.ends_burst)]
         m.d.sync += self.taken_kept.eq(Mux(ends, 0, self.taken + dram))
         m.d.comb += self.bursts.skip.eq(self.ends_burst)
@@ -266,6 +336,9 @@ class _Engine(Elaboratable):
         if self.p.axi:  # a decode error: nothing lies at the address
             refused = Mux(self.response[0], Fault.NOWHERE, Fault.ERROR)
         found = Mux(self.error, refused, Mux(wrong, Fault.ORDER, Mux(silence, Fault.SILENCE, Fault.NONE)))
+        if self.bursts.by_tag:
+            m.d.comb += [self.bursts.answer.eq(self.answer_tag), self.bursts.stop.eq(self.fault != Fault.NONE)]
+            m.d.comb += self.bursts.blame.eq((self.fault == Fault.NONE) & (self.error | wrong))
         m.d.sync += self.fault.eq(Mux(self.fault == Fault.NONE, found, self.fault))
 
 
@@ -280,21 +353,25 @@ class DmaRead(_Engine):
         wide_now = table.now["wide"]
         dram, chip, ends, line = self._chunk(m, wide_now)
         expected = Signal(name="expected")
-        awaited: Value = self.answer_tag == table.now_tag
+        awaited: Value = table.awaited if p.by_tag else self.answer_tag == table.now_tag
         if p.axi:
-            awaited = (self.answer_tag == 0) & (self.fault == Fault.NONE)
+            awaited = (table.awaited if p.by_tag else self.answer_tag == 0) & (self.fault == Fault.NONE)
             m.d.comb += [
                 self.error.eq(self.data_valid & self.response[1]),
                 self.data_ready.eq(self.fault != Fault.NONE),
             ]
-        m.d.comb += expected.eq(self.data_valid & ~self.error & table.some & awaited)
+        some: Value = Value.cast(1) if p.by_tag else table.some
+        m.d.comb += expected.eq(self.data_valid & ~self.error & some & awaited)
         with m.If(expected):
             self._advance(m, dram, ends, line)
             m.d.comb += [self.data_ready.eq(ends), self.scratchpad.waddr[1].eq(self.line), self.moved.eq(dram)]
             m.d.comb += self.scratchpad.wen[1].eq(_first(chip, p.line_bytes))
             m.d.comb += self.scratchpad.wdata[1].eq(self._placed(m, wide_now))
-        m.d.comb += [table.pop.eq(table.skip), self.done.eq(table.pop & table.now["last"])]
-        m.d.comb += self.done_which.eq(table.now["which"])
+        if p.by_tag:
+            m.d.comb += [self.done.eq(table.pop & table.oldest_last), self.done_which.eq(table.oldest_which)]
+        else:
+            m.d.comb += [table.pop.eq(table.skip), self.done.eq(table.pop & table.now["last"])]
+            m.d.comb += self.done_which.eq(table.now["which"])
         self._watch(m, self.data_valid, self.data_valid & ~self.error & ~expected)
         return m
 
@@ -364,15 +441,19 @@ class DmaWrite(_Engine):
         return m
 
     def _respond(self, m: Module, moved: Value) -> None:
-        """Responses end the bursts whose data have moved, in their order."""
+        """Responses end the bursts whose data have moved, in their order or by tag."""
         table = self.bursts
         waiting = Signal(range(self.p.outstanding + 1), name="responses_due")
         m.d.sync += waiting.eq(waiting + moved - table.pop)
         m.d.comb += [self.answer_ready.eq(1), self.error.eq(self.answered & self.response[1])]
-        m.d.comb += table.pop.eq(self.answered & ~self.error & (waiting != 0) & (self.fault == Fault.NONE))
+        awaited: Value = table.awaited if table.by_tag else waiting != 0
+        taken = self.answered & ~self.error & awaited & (self.fault == Fault.NONE)
+        m.d.comb += (table.finish if table.by_tag else table.pop).eq(taken)
+        if table.by_tag:
+            m.d.comb += table.due.eq(waiting)
         m.d.comb += self.done.eq(table.pop & table.oldest_last)
         progress = (self.data_valid & self.data_ready) | self.answered
-        self._watch(m, progress, self.answered & ~self.error & (waiting == 0))
+        self._watch(m, progress, self.answered & ~self.error & ~awaited)
 
     def _packed(self, m: Module, first_byte: Signal, chunk: Signal) -> Value:
         """The line read as the part of a beat it is: the low bytes of each result."""

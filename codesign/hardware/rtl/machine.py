@@ -71,6 +71,8 @@ class Machine(Elaboratable):
             "aw_valid": w.request, "aw_addr": w.address, "aw_beats": w.beats, "w_valid": w.data_valid, "w_data": w.data,
             "read_fault": r.fault, "write_fault": w.fault, "reads_done": r.bursts.number, "writes_done": w.bursts.number,
         }  # fmt: skip
+        if self.p.axi and self.p.by_tag:
+            self.inputs["b_tag"], self.outputs["aw_tag"] = w.answer_tag, w.tag
         self.outputs |= {"w_strb": w.strobe, "w_last": w.last} | ({"b_ready": w.answer_ready} if self.p.axi else {})
         self.outputs |= self.unit.events | {"ev_loaded": r.moved}
         if self.p.control is Control.QUEUE:
