@@ -9,12 +9,12 @@ import numpy as np
 
 from codesign.core import clock
 from codesign.core.factors import divisors
-from codesign.cost.looptree import Loop
 from codesign.cost.looptree_graph import GraphCost, Leaf, follows, graph_cost, parts_of
 from codesign.formats.accelforge.workload import Workload
 from codesign.mappers.labels.program import STEPS, sweep_limit
 from codesign.mappers.labels.sweep import Array
-from codesign.mapping.looptree import Goal, Machine, Operator, renamed
+from codesign.mapping.looptree import Goal, Machine, Operator
+from codesign.scheduling.fused.alike import Front, Patterns, renamed_front, shape_of
 from codesign.scheduling.fused.operator_front import CopyFront, JoinFront, Limits, Loops, Mapping, OperatorFront, TimeUp
 from codesign.scheduling.fused.pareto import undominated
 from codesign.scheduling.fused.shared_loops import SharedLoop
@@ -104,21 +104,24 @@ class Fusion:
             if _front_of(o) is JoinFront
             for out in (t.name for t in o.operands if t.output)
         }
-        self.fronts = [_front_of(o)(o, m, between, goal, self.leak) for o, m in zip(operators, machines, strict=True)]
+        self.shapes = [shape_of(o, m, between) for o, m in zip(operators, machines, strict=True)]
+        self.distinct: dict[object, Front] = {}
+        self.fronts: list[Front] = []
+        for operator, machine, shape in zip(operators, machines, self.shapes, strict=True):
+            if shape not in self.distinct:
+                self.distinct[shape] = _front_of(operator)(operator, machine, between, goal, self.leak)
+            self.fronts.append(renamed_front(self.distinct[shape], operator))
         self.capacity = self.fronts[0].capacity
-        same: dict[object, tuple[float, float]] = {}
-        self.least: list[tuple[float, float]] = []
-        self.shapes = [_shape(o, m, between) for o, m in zip(operators, machines, strict=True)]
-        for front, key in zip(self.fronts, self.shapes, strict=True):
-            if key not in same:
-                same[key] = front.least()
-            self.least.append(same[key])
+        least = {shape: front.least() for shape, front in self.distinct.items()}
+        self.least = [least[shape] for shape in self.shapes]
         self.total = (sum(e for e, _ in self.least), sum(s for _, s in self.least))
         self.limit = math.inf
         self.stop, self.most, self.scored = math.inf, math.inf, 0
         self.longest, self.beam = math.inf, math.inf
+        self._patterns = Patterns(operators, self.shapes, self.users, single)
         self._of = [sorted({t.name for t in o.operands} & between) for o in operators]
         self._touching: dict[tuple[int, int], list[str]] = {}
+        self._apart: dict[int, int] = {}
         self._loop_dims: dict[tuple[int, int], list[tuple[tuple[int, str], ...]]] = {}
         self._indexed: dict[tuple[str, tuple[SharedLoop, ...]], bool] = {}
 
@@ -194,7 +197,7 @@ class Fusion:
         """Ways to share a loop among operators first..last: one dimension in each, agreeing on the tensors between them."""
         if (first, last) in self._loop_dims:
             return self._loop_dims[first, last]
-        found = []
+        found, hopes = [], False
         for dim in self.operators[first].bounds:
             chosen = {first: dim}
             pending, good = [first], True
@@ -214,11 +217,23 @@ class Fusion:
                             chosen[other] = match
                             pending.append(other)
             bounds = {self.operators[u].bounds[d] for u, d in chosen.items()}
-            alike = good and len(chosen) == last - first + 1 and len(bounds) == 1 and bounds.pop() > 1
-            if alike and follows([(self.operators[u], d) for u, d in sorted(chosen.items())]):
+            alike = good and len(bounds) == 1 and bounds.pop() > 1
+            hopes = hopes or (alike and any(self._reaches(u, d, first, last) for u, d in chosen.items()))
+            if (
+                alike
+                and len(chosen) == last - first + 1
+                and follows([(self.operators[u], d) for u, d in sorted(chosen.items())])
+            ):
                 found.append(tuple(sorted(chosen.items())))
         self._loop_dims[first, last] = found
+        if not hopes:  # more operators inside only add to what must agree, and none of them is reached
+            self._apart[first] = min(last, self._apart.get(first, last))
         return found
+
+    def _reaches(self, operator: int, dim: str, first: int, last: int) -> bool:
+        """Whether the dimension indexes an intermediate that operators after `last` use, none before `first`."""
+        of = (t for t in self._of[operator] if first <= self.users[t][0] and last < self.users[t][-1])
+        return any(self.axis_of(operator, t, dim) is not None for t in of)
 
     def more_loops(self, first: int, last: int, context: tuple[SharedLoop, ...]) -> Iterator[tuple[SharedLoop, ...]]:
         """Non-empty sequences of loops to add around operators first..last."""
@@ -267,10 +282,13 @@ class Fusion:
         return rows[self.prune(rows, operator, operator)]
 
     def part(self, first: int, last: int, chip: frozenset[str], context: tuple[SharedLoop, ...]) -> Array:
-        """Rows of operators first..last as one part of a sequence: one operator, or several under more loops."""
-        if first == last:
-            return self.leaf(first, chip, context)
-        key = first, last, chip & frozenset(self.touching(first, last)), context
+        """Rows of operators first..last as one part of a sequence: one operator, or several under more loops.
+
+        Runs of operators that differ in names only have the same rows.
+        """
+        key = self._patterns.key(first, last, chip, context)
+        if key not in self._parts and first == last:
+            self._parts[key] = self.leaf(first, chip, context)
         if key not in self._parts:
             depth = len(context)
             rows = [np.zeros((0, depth + 3))]
@@ -318,7 +336,7 @@ class Fusion:
     ) -> Iterator[tuple[int, frozenset[str], frozenset[str]]]:
         """Parts that may follow: (last operator, tensors on the chip during it, those that stay)."""
         for end in range(at, last + 1):
-            if end - at >= self.longest:
+            if end - at >= self.longest or end > self._apart.get(at, last):
                 return
             if (context and (at, end) == (first, last)) or (end > at and not self.loop_dims(at, end)):
                 continue
@@ -439,8 +457,9 @@ class Fusion:
     def _least_of(self, limits: Sequence[Limits]) -> Schedule | None:
         """The best schedule of operators that keep their limits."""
         self._parts: dict[object, Array] = {}
-        for front, own in zip(self.fronts, limits, strict=True):
-            front.prepare(own, self.stop)
+        limit_of = dict(zip(self.shapes, limits, strict=True))
+        for shape, front in self.distinct.items():
+            front.prepare(limit_of[shape], self.stop)
         rows = self.sequence(0, len(self.operators) - 1, frozenset(), ())
         if not len(rows):
             return None
@@ -461,16 +480,14 @@ class Fusion:
         best = Schedule(math.inf, math.inf, math.inf, math.inf)
         weight = self.leak
         for _ in range(4 if self.goal is Goal.EDP else 1):
-            same: dict[object, tuple[Operator, tuple[float, float, Mapping] | None]] = {}
+            alone = {shape: front.alone(weight) for shape, front in self.distinct.items()}
             parts, energy, seconds = list[Part](), 0.0, 0.0
             for front, shape in zip(self.fronts, self.shapes, strict=True):
-                if shape not in same:
-                    same[shape] = front.operator, front.alone(weight)
-                alike, alone = same[shape]
-                if alone is None:
+                found = alone[shape]
+                if found is None:
                     return best
-                energy, seconds = energy + alone[0], seconds + alone[1]
-                parts.append(_alone(front.operator, alike, *alone))
+                energy, seconds = energy + found[0], seconds + found[1]
+                parts.append(_alone(front.operator, found[0], found[1], front.own(found[2])))
             value = self.goal.of(energy, seconds, self.leak)
             if value >= best.value * (1 - 1e-12):
                 break
@@ -485,46 +502,11 @@ def _front_of(operator: Operator) -> type[OperatorFront] | type[CopyFront] | typ
     return CopyFront if len(operator.operands) == 2 and operator.operands[0].axes else JoinFront
 
 
-def _alone(operator: Operator, alike: Operator, energy: float, seconds: float, mapping: Mapping) -> Part:
-    """An operator that runs as one of the same shape does."""
-    tensors = {a.name: b.name for a, b in zip(alike.operands, operator.operands, strict=True)}
-    dims = dict(zip(alike.bounds, operator.bounds, strict=True))
-    nest = tuple(
-        replace(x, dim=dims[x.dim]) if isinstance(x, Loop) else replace(x, tensor=tensors[x.tensor])
-        for x in mapping.nest
-    )
-    leaf = Leaf(operator, renamed(mapping.machine, tensors, dims), nest, 0, ()) if nest else None
+def _alone(operator: Operator, energy: float, seconds: float, mapping: Mapping) -> Part:
+    """An operator that runs alone."""
+    leaf = Leaf(operator, mapping.machine, mapping.nest, 0, ()) if mapping.nest else None
     bits = sum(b for _, _, b in leaf.nodes()) if leaf is not None else 0.0
     return Part((operator.name,), (), (), (), (), bits, energy, seconds, leaf)
-
-
-def _shape(operator: Operator, machines: Sequence[Machine], between: frozenset[str]) -> object:
-    """Equal for operators that differ in names only."""
-    names = {t.name: i for i, t in enumerate(operator.operands)}
-    dims = {d: i for i, d in enumerate(operator.bounds)}
-    tensors = tuple(
-        (tuple(tuple((dims[d], c) for d, c in axis) for axis in t.axes), t.output, t.bits, t.name in between)
-        for t in operator.operands
-    )
-    keeps = tuple(
-        frozenset(tuple(frozenset(names[t] for t in level) for level in k) for k in m.keeps) for m in machines
-    )
-    axes = tuple(
-        tuple(
-            tuple(
-                (a.size, frozenset(dims[d] for d in a.dims), frozenset(names[t] for t in a.shared), a.min_usage)
-                for a in f
-            )
-            for f in m.fanouts
-        )
-        for m in machines
-    )
-    bits = tuple(
-        tuple((m.name, m.capacity, tuple(sorted((names[t], b) for t, b in m.bits.items()))) for m in x.memories)
-        for x in machines
-    )
-    rates = tuple((m.mac_energy, m.mac_seconds) for m in machines)
-    return tensors, tuple(operator.bounds.values()), keeps, axes, bits, rates, operator.copy
 
 
 def schedule(

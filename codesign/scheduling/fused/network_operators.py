@@ -35,6 +35,7 @@ TAKEN = frozenset(
         OperatorKind.GATHER,
         OperatorKind.SLICE,
         OperatorKind.CONCAT,
+        OperatorKind.APPEND,
         OperatorKind.TRANSPOSE,
     }
 )
@@ -168,6 +169,8 @@ class _Converter:
             return self._matrix(operator)
         if operator.kind is OperatorKind.CONCAT:
             return self._joined(operator)
+        if operator.kind is OperatorKind.APPEND:
+            return self._appended(operator)
         return self._pool(operator) if operator.kind is OperatorKind.POOL else self._vector(operator)
 
     def _joined(self, operator: NetworkOperator) -> Operator:
@@ -176,6 +179,15 @@ class _Converter:
         sizes = [self._bits(n) * self.network.tensor_by_name[n].elements for n in names]
         operands = [Operand(n, (), n == names[-1], size) for n, size in zip(names, sizes, strict=True)]
         return Operator(operator.name, tuple(operands), {"d": 1}, copy=True)
+
+    def _appended(self, operator: NetworkOperator) -> Operator:
+        """The new part is read and stored; the cache stays in DRAM, where readers find all of it (G2)."""
+        grown, new = operator.outputs[0], operator.inputs[-1]
+        shape = self.network.tensor_by_name[new].shape
+        dims: dict[str, Group] = {f"d{i}": (i,) for i, size in enumerate(shape) if size > 1}
+        read = self._aligned(operator, new, shape, dims)
+        stored = Operand(f"{grown} entries", read.axes, True, self._bits(grown), read.ranks, grown)
+        return Operator(operator.name, (read, stored), {d: shape[i] for d, (i,) in dims.items()} or {"d": 1})
 
     # ------------------------------------------------------------------ matrix operators
 
@@ -238,17 +250,22 @@ class _Converter:
     def _aligned(
         self, operator: NetworkOperator, name: str, shape: tuple[int, ...], dims: dict[str, Group], output: bool = False
     ) -> Operand:
-        """A tensor of a vector operator: axes aligned from the last, as broadcasting has it; the rest is part of each element."""
+        """A tensor of a vector operator: axes aligned from the last, as broadcasting has it; the rest is part of each element.
+
+        Of an activation in other axes every element is read once, in an order of its own (G5).
+        """
         own = self.network.tensor_by_name[name]
         is_index = operator.kind is OperatorKind.GATHER and name in operator.inputs
-        offset = 0 if is_index else len(shape) - len(own.shape)
-        viewed = not output and self._viewed(operator, name)
+        of_channels = operator.function == "batch_norm" and own.is_parameter
+        offset = 0 if is_index else int(of_channels) or len(shape) - len(own.shape)
+        turned = operator.kind is OperatorKind.TRANSPOSE and not output
+        viewed = not output and (self._viewed(operator, name) or (turned and not operator.permutation))
         axes: list[Axis] = []
         ranks: list[str] = []
         covered = 1
         for dim, group in dims.items():
             places = [i - offset for i in group]
-            if operator.kind is OperatorKind.TRANSPOSE and not output:
+            if turned and operator.permutation:
                 places = [operator.permutation[i] for i in group]
             sizes = [own.shape[p] if 0 <= p < len(own.shape) else 1 for p in places]
             if any(s == shape[i] for s, i in zip(sizes, group, strict=True) if shape[i] > 1):
@@ -263,6 +280,12 @@ class _Converter:
                 )
                 covered *= math.prod(sizes)
         width = self._bits(name) * max(own.elements // max(covered, 1), 1)
+        spread = len(own.shape) <= len(shape) and all(
+            s in (1, t) for s, t in zip(own.shape[::-1], shape[::-1], strict=False)
+        )
+        if len(axes) < len(dims) and not (spread or output or is_index or own.is_parameter):
+            axes, ranks = [((d, 1),) for d in dims], [f"{operator.name}:{d}" for d in dims]
+            width = self._bits(name) * own.elements / math.prod(shape[i] for g in dims.values() for i in g)
         return Operand(self.source(name), tuple(axes), output, width, tuple(ranks))
 
     def _entries(self, operator: NetworkOperator, out: str, shape: tuple[int, ...], dims: dict[str, Group]) -> Operand:

@@ -325,6 +325,10 @@ class OperatorFront:
                 return Mapping(opened.case.space.machine, among, nest_of(opened.case, found[1], head))
         raise AssertionError("no mapping of the operator makes up the row")
 
+    def own(self, mapping: Mapping) -> Mapping:
+        """A mapping in the operator's own names."""
+        return mapping
+
     def cheapest(self, loops: Loops) -> tuple[float, float] | None:
         """Least energy and least seconds inside the loops, whatever stays on the chip; None if nothing fits."""
         if loops not in self._least:
@@ -372,6 +376,10 @@ class CopyFront:
     def mapping(self, held: tuple[tuple[str, int], ...], loops: Loops, row: Array) -> Mapping:
         """A mapping without nodes, as a copy computes nothing."""
         return Mapping(self.machine, (), ())
+
+    def own(self, mapping: Mapping) -> Mapping:
+        """A mapping in the operator's own names."""
+        return mapping
 
     def prepare(self, limits: Limits, stop: float = math.inf) -> None:
         """Nothing, as a copy has no sweeps."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 from codesign.mappers.labels.sweep import Array
@@ -16,9 +17,14 @@ class SharedLoop:
     dims: tuple[tuple[int, str], ...]
     tile: int
 
+    @cached_property
+    def by_operator(self) -> dict[int, str]:
+        """The dimension in each operator."""
+        return dict(self.dims)
+
     def of(self, operator: int) -> str:
         """The dimension in one operator."""
-        return dict(self.dims)[operator]
+        return self.by_operator[operator]
 
 
 class FusedProgram(Protocol):

@@ -13,6 +13,7 @@ from codesign.scheduling.fused.scheduler import FusedScheduler
 from codesign.scheduling.protocol import ScheduleProblem, ScheduleResult
 from codesign.workloads.builder import NetworkBuilder
 from codesign.workloads.network import Network
+from codesign.workloads.zoo import build_model
 from tests.command_line import run
 
 
@@ -108,11 +109,31 @@ def test_fills_and_updates_cost_alike() -> None:
 
 
 def test_operators_without_a_rule_are_named() -> None:
+    with pytest.raises(UserError, match=r"got 'resize' \(rule G2\)"):
+        graph_of(build_model("deepseek_v2_lite_block"), load_preset("soma-edge"))
+
+
+def test_a_cache_grows_by_its_new_part_and_stays_in_dram() -> None:
     builder = NetworkBuilder("n")
-    cache, new = builder.input("cache", (1, 4, 4)), builder.input("new", (1, 1, 4))
-    network = builder.build(builder.relu(builder.append(cache, new, axis=1)))
-    with pytest.raises(UserError, match=r"got 'append' \(rule G2\)"):
-        graph_of(network, load_preset("soma-edge"))
+    cache, new = builder.input("cache", (1, 7, 4)), builder.activation(builder.input("new", (1, 1, 4)), "rotary")
+    grown = builder.append(cache, new, axis=1, name="grown")
+    graph = graph_of(builder.build(builder.activation(grown, "rotary", name="read")), load_preset("soma-edge"))
+    rotary, append, read = graph.operators
+    assert graph.between == {rotary.operands[-1].name}
+    assert [t.words(append.bounds) for t in append.operands] == [4, 4]
+    assert read.operands[0].words(read.bounds) == 32
+
+
+def test_a_tensor_in_other_axes_is_read_once() -> None:
+    """Queries of 2 heads in one row of 8 are turned into (2, 3, 4): every one of the 24 elements is read once."""
+    builder = NetworkBuilder("n")
+    heads = builder.reshape(builder.input("x", (1, 3, 8)), (1, 2, 3, 4))
+    turned = builder.activation(heads, "rotary")
+    (operator,) = graph_of(builder.build(turned), load_preset("soma-edge")).operators
+    source = operator.operands[0]
+    assert source.words(operator.bounds) * source.bits == 24 * 8
+    assert source.dims == frozenset(operator.bounds)
+    assert not set(source.ranks) & set(operator.operands[-1].ranks)
 
 
 def test_a_buffer_below_the_smallest_tile_names_level_demand_and_limit() -> None:

@@ -1,0 +1,194 @@
+"""Operators that differ in names only: searched once, told in the names of each."""
+
+from collections.abc import Mapping as Mapping_
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol, final
+
+from codesign.cost.looptree import Loop
+from codesign.mappers.labels.sweep import Array
+from codesign.mapping.looptree import Machine, Operator, renamed
+from codesign.scheduling.fused.operator_front import Limits, Loops, Mapping
+from codesign.scheduling.fused.shared_loops import SharedLoop
+
+
+class Front(Protocol):
+    """What one operator can do; see `codesign.scheduling.fused.operator_front.OperatorFront`."""
+
+    operator: Operator
+    tensors: frozenset[str]
+    width: dict[str, float]
+    capacity: float
+
+    def smallest(self) -> tuple[str, float, float]:
+        """The level that the smallest tile of some mapping passes most."""
+
+    def least(self) -> tuple[float, float]:
+        """Energy and seconds that no mapping is below."""
+
+    def alone(self, leak: float) -> tuple[float, float, Mapping] | None:
+        """The best mapping with every tensor in the outermost memory."""
+
+    def prepare(self, limits: Limits, stop: float) -> None:
+        """Sweep all cases that may be part of a mapping within the limits."""
+
+    def front(self, chip: frozenset[str], loops: Loops) -> Array:
+        """Undominated rows with `chip` on the chip, inside shared loops."""
+
+    def mapping(self, held: tuple[tuple[str, int], ...], loops: Loops, row: Array) -> Mapping:
+        """The mapping behind one row of `front`."""
+
+    def cheapest(self, loops: Loops) -> tuple[float, float] | None:
+        """Least energy and least seconds inside the loops."""
+
+    def own(self, mapping: Mapping) -> Mapping:
+        """A mapping of the operator that stands for this one, in this one's names."""
+
+
+@final
+class RenamedFront:
+    """The front of one operator in the names of another of the same shape.
+
+    Args:
+        front: Of the operator that stands for both.
+        operator: The other.
+    """
+
+    def __init__(self, front: Front, operator: Operator) -> None:
+        alike = front.operator
+        self.same, self.operator, self.capacity = front, operator, front.capacity
+        self._tensors = {a.name: b.name for a, b in zip(alike.operands, operator.operands, strict=True)}
+        self._dims = dict(zip(alike.bounds, operator.bounds, strict=True))
+        self._from_tensors = {b: a for a, b in self._tensors.items()}
+        self._from_dims = {b: a for a, b in self._dims.items()}
+        self.tensors = frozenset(self._from_tensors)
+        self.width = {self._tensors[t]: w for t, w in front.width.items()}
+
+    def smallest(self) -> tuple[str, float, float]:
+        """See `Front`."""
+        return self.same.smallest()
+
+    def least(self) -> tuple[float, float]:
+        """See `Front`."""
+        return self.same.least()
+
+    def alone(self, leak: float) -> tuple[float, float, Mapping] | None:
+        """See `Front`."""
+        found = self.same.alone(leak)
+        return None if found is None else (found[0], found[1], self.own(found[2]))
+
+    def prepare(self, limits: Limits, stop: float) -> None:
+        """See `Front`."""
+        self.same.prepare(limits, stop)
+
+    def front(self, chip: frozenset[str], loops: Loops) -> Array:
+        """See `Front`."""
+        return self.same.front(frozenset(self._from_tensors[t] for t in chip), self._given(loops))
+
+    def mapping(self, held: tuple[tuple[str, int], ...], loops: Loops, row: Array) -> Mapping:
+        """See `Front`."""
+        there = tuple((self._from_tensors[t], depth) for t, depth in held)
+        return self.own(self.same.mapping(there, self._given(loops), row))
+
+    def cheapest(self, loops: Loops) -> tuple[float, float] | None:
+        """See `Front`."""
+        return self.same.cheapest(self._given(loops))
+
+    def own(self, mapping: Mapping) -> Mapping:
+        """See `Front`."""
+        nest = tuple(
+            replace(x, dim=self._dims[x.dim]) if isinstance(x, Loop) else replace(x, tensor=self._tensors[x.tensor])
+            for x in mapping.nest
+        )
+        among = tuple((self._tensors[t], depth) for t, depth in mapping.among)
+        return Mapping(renamed(mapping.machine, self._tensors, self._dims), among, nest)
+
+    def _given(self, loops: Loops) -> Loops:
+        return tuple((self._from_dims[d], tile) for d, tile in loops)
+
+
+def renamed_front(front: Front, operator: Operator) -> Front:
+    """The front of an operator of the same shape."""
+    return front if front.operator is operator else RenamedFront(front, operator)
+
+
+@final
+class Patterns:
+    """Runs of operators told apart by what they do, not by their names.
+
+    Args:
+        operators: All of them, in order.
+        shapes: For each of them, equal where they differ in names only.
+        users: For each intermediate the operators that use it.
+        single: Dimensions whose shared loops have tiles of 1.
+    """
+
+    def __init__(
+        self,
+        operators: Sequence[Operator],
+        shapes: Sequence[object],
+        users: Mapping_[str, Sequence[int]],
+        single: frozenset[str],
+    ) -> None:
+        self.operators, self.users, self.single = operators, users, single
+        numbers: dict[object, int] = {}
+        self.shapes = [numbers.setdefault(shape, len(numbers)) for shape in shapes]
+        self._numbers: dict[object, int] = {}
+        self._runs: dict[tuple[int, int], tuple[int, dict[str, int]]] = {}
+        self._dims = [{d: i for i, d in enumerate(o.bounds)} for o in operators]
+
+    def key(self, first: int, last: int, chip: frozenset[str], context: tuple[SharedLoop, ...]) -> object:
+        """Equal for two runs inside loops that have the same rows; `chip` is on the chip."""
+        number, tensors = self._run(first, last)
+        held = sum(1 << tensors[t] for t in chip if t in tensors)
+        each = range(first, last + 1)
+        loops = tuple((tuple(self._dims[i][loop.of(i)] for i in each), loop.tile) for loop in context)
+        return number, held, loops
+
+    def _run(self, first: int, last: int) -> tuple[int, dict[str, int]]:
+        """The number of the pattern of operators first..last, and that of each intermediate."""
+        if (first, last) not in self._runs:
+            tensors: dict[str, int] = {}
+            ranks: dict[tuple[str, str], int] = {}
+            pattern = list[object]()
+            for i in range(first, last + 1):
+                operator = self.operators[i]
+                used = []
+                for t in operator.operands:
+                    if t.name in self.users:
+                        at = tensors.setdefault(t.name, len(tensors))
+                        used.append((at, tuple(ranks.setdefault((t.name, r), len(ranks)) for r in t.ranks)))
+                pattern.append((self.shapes[i], tuple(used), tuple(d in self.single for d in operator.bounds)))
+            inside = tuple(first <= self.users[t][0] and self.users[t][-1] <= last for t in tensors)
+            key = tuple(pattern), inside
+            self._runs[first, last] = self._numbers.setdefault(key, len(self._numbers)), tensors
+        return self._runs[first, last]
+
+
+def shape_of(operator: Operator, machines: Sequence[Machine], between: frozenset[str]) -> object:
+    """Equal for operators that differ in names only."""
+    names = {t.name: i for i, t in enumerate(operator.operands)}
+    dims = {d: i for i, d in enumerate(operator.bounds)}
+    tensors = tuple(
+        (tuple(tuple((dims[d], c) for d, c in axis) for axis in t.axes), t.output, t.bits, t.name in between)
+        for t in operator.operands
+    )
+    keeps = tuple(
+        frozenset(tuple(frozenset(names[t] for t in level) for level in k) for k in m.keeps) for m in machines
+    )
+    axes = tuple(
+        tuple(
+            tuple(
+                (a.size, frozenset(dims[d] for d in a.dims), frozenset(names[t] for t in a.shared), a.min_usage)
+                for a in f
+            )
+            for f in m.fanouts
+        )
+        for m in machines
+    )
+    bits = tuple(
+        tuple((m.name, m.capacity, tuple(sorted((names[t], b) for t, b in m.bits.items()))) for m in x.memories)
+        for x in machines
+    )
+    rates = tuple((m.mac_energy, m.mac_seconds) for m in machines)
+    return tensors, tuple(operator.bounds.values()), keeps, axes, bits, rates, operator.copy
