@@ -1,5 +1,6 @@
 """The interface every mapper has: a problem, an objective and a budget go in, the best mapping comes out."""
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -166,11 +167,20 @@ class MapResult:
     padding: PaddingReport | None = None
     alternatives: tuple[Mapping, ...] = ()
 
+    def value(self, objective: Objective) -> float:
+        """The objective of the mapping; infinite where there is none."""
+        return math.inf if self.cost is None else objective.of(self.cost)
+
+    def bound(self, objective: Objective) -> float:
+        """A value that no mapping is below: infinite where it is proven that there is none, 0 where nothing is known."""
+        if self.cost is None:
+            return math.inf if self.proof is Proof.OPTIMAL else 0.0
+        return 0.0 if self.gap is None else objective.of(self.cost) / (1.0 + self.gap)
+
     def shown(self, objective: Objective) -> float | None:
         """The bound that a search with a gap ended with; None where the mapping is optimal."""
-        if self.proof is Proof.OPTIMAL or self.cost is None or self.gap is None:
-            return None
-        return objective.of(self.cost) / (1.0 + self.gap)
+        known = self.cost is not None and self.gap is not None and self.proof is not Proof.OPTIMAL
+        return self.bound(objective) if known else None
 
     def to_json(self) -> JsonObject:
         """The form `codesign map --format json` prints."""

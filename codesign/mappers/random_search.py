@@ -84,9 +84,7 @@ class RandomMapper:
         encoded = Encoded.of(problem, reuse)
         random, scorer = make_state(seed), encoded.scorer(objective)
         state, best = outermost_state(encoded.space), outermost_state(encoded.space)
-        wanted = budget.evaluations
-        if wanted is None and budget.time_limit_s is None:
-            wanted = 10_000
+        wanted = budget.scored_or(10_000)
         best_value = np.inf
         valid = draws = 0
         if encoded.space.least_units <= 1 and encoded.score(state)[0] != VALID:
@@ -96,6 +94,6 @@ class RandomMapper:
             best_value, found = _search(scorer, state, best, best_value, random, chunk)
             valid += found
             draws += chunk
-            if budget.time_limit_s is not None and clock.wall_seconds() - started >= budget.time_limit_s:
+            if clock.is_spent(budget, started):
                 break
         return encoded.result(best if np.isfinite(best_value) else None, valid, started, seed)

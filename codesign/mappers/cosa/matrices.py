@@ -8,7 +8,6 @@ import math
 from dataclasses import dataclass
 from enum import Enum
 
-from codesign.core.errors import member_of
 from codesign.mapping.constraints import Keep, MappingProblem
 from codesign.workloads.computation import Computation, Role, Tensor
 
@@ -25,15 +24,6 @@ class Reading(Enum):
     PAPER = "paper"
     HEAD = "head"
     PRE = "pre"
-
-    @classmethod
-    def parse(cls, name: str) -> "Reading":
-        """The reading of that name.
-
-        Raises:
-            UserError: There is none.
-        """
-        return member_of(cls, name, "reading of CoSA")
 
 
 @dataclass(frozen=True)

@@ -199,7 +199,6 @@ def further_schedules(
     Ends when `attempts` programs have been solved or the first program has no other schedule.
 
     Args:
-        encoded: The problem.
         first: The program as the user set it up.
         best: Its schedule, repaired where needed; None if that failed.
         solver: For the others.

@@ -59,6 +59,11 @@ def lattice_graph(lines: tuple[tuple[tuple[int, ...], ...], ...]) -> Graph:
     return Graph(np.array(shape, np.int64), strides, one, two, three, four, five)
 
 
+def in_order(table: Array) -> tuple[Array, Array]:
+    """Transitions as `Stage.by_from` and as `Stage.by_to`."""
+    return table[np.argsort(table[:, 0], kind="stable")], table[np.argsort(table[:, 1], kind="stable")]
+
+
 @dataclass(frozen=True, eq=False)
 class Link:
     """How a stage begins and ends.
@@ -102,9 +107,7 @@ class LabelProgram:
     """Stages over one lattice, the innermost first, with the least charges to go of each.
 
     Args:
-        graph: The lattice.
         stages: What each may do and what it costs.
-        links: How they follow each other.
         timed: Charges that go on from stage to stage: energy and the watched seconds.
     """
 
@@ -157,7 +160,6 @@ class LabelProgram:
 
         Args:
             begin: The labels at the MACs: offsets by cell and state, rows of (no bits, energy, watched seconds).
-            limits: Which labels matter.
             stages: How many stages; None: all.
         """
         number = len(self.stages) if stages is None else stages

@@ -68,7 +68,6 @@ class Orders(NamedTuple):
     """A problem whose orders are scored.
 
     Attributes:
-        kernel: The packed problem.
         space: Its map space.
         loops: What orders consist of.
         tables: For the decoder.

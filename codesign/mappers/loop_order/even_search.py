@@ -22,7 +22,6 @@ class EvenSearch:
     """A mapping problem ready for compiled search over loop orders.
 
     Args:
-        encoded: The problem.
         loops: Its loops; `Loops.slot` is the spatial unrolling, overwritten by the search.
         tables: For the decoder; `Tables.keep` is overwritten by the search where bypass is free.
         slots: ``I x S`` spatial slots that a loop may be laid on, -1 (temporal) among them where it may be temporal.

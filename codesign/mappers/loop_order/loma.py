@@ -18,7 +18,7 @@ from codesign.cost.zigzag.layer import UnrolledLayer
 from codesign.mappers.driver import Encoded
 from codesign.mappers.loop_order.even_search import EvenSearch, enumerate_even
 from codesign.mappers.loop_order.factors import merge_loops, prime_loops
-from codesign.mappers.loop_order.zigzag_search import OrderResult, is_spent, search_exhaustively
+from codesign.mappers.loop_order.zigzag_search import OrderResult, search_exhaustively
 from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.nest import IntArray
@@ -82,7 +82,7 @@ class LomaMapper:
                 value, scored, left = enumerate_even(orders, first_of, symbols, order, chosen, value, chunk)
                 evaluated += scored
                 best = (search, chosen) if value < before else best
-                spent = is_spent(budget, started, evaluated)
+                spent = clock.is_spent(budget, started, evaluated)
             if spent:
                 break
         if best is None:

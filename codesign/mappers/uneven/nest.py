@@ -11,7 +11,6 @@ def nest_of(case: Case, placed: list[Placed] | tuple[Placed, ...], head: Nest = 
     """Loops and nodes, outermost first; nodes of one tile stand in the order in which they were placed.
 
     Args:
-        case: Profile and keep sets.
         placed: Nodes, outermost first.
         head: What stands outside all of them.
     """

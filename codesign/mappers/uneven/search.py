@@ -59,11 +59,7 @@ def solve(
     """The mapping of least `goal`, with its proof.
 
     Args:
-        operator: What is computed.
-        machine: On what.
-        goal: What is minimised.
         factors: Which loops may leave remainders; none by default.
-        time_limit: Seconds of CPU time after which the best so far and its bound are returned.
         slowest: Latency that the mapping must not exceed.
     """
     found = []
@@ -78,8 +74,6 @@ def search(cases_given: list[Case], goal: Goal, time_limit: float = math.inf) ->
 
     Args:
         cases_given: Profiles and keep sets of one operator.
-        goal: What is minimised.
-        time_limit: Seconds of CPU time after which the best so far and its bound are returned.
     """
     stop = clock.cpu_seconds() + time_limit
     queue = [(_begun(case, goal), 0, number, case) for number, case in enumerate(cases_given)]

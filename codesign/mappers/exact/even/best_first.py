@@ -46,8 +46,6 @@ def search_even(instance: Instance, best: Incumbent, threads: int = 1) -> float:
     """Search every profile and keep set; returns a lower bound on what was not searched (infinite if nothing).
 
     Args:
-        instance: The problem.
-        best: The incumbent, improved in place.
         threads: Profiles to bound at a time.
     """
     search = EvenSearch(instance, best, threads)
@@ -60,8 +58,6 @@ class EvenSearch:
     """Searches all profiles and keep sets of an instance.
 
     Args:
-        instance: The problem.
-        best: The incumbent, improved in place.
         threads: Profiles to bound at a time; compiled code runs beside compiled code.
     """
 

@@ -94,9 +94,7 @@ class Filled:
     """A table of the program, and what it was filled with; see `codesign.mappers.exact.even.joint_program.run_program`.
 
     Attributes:
-        program: The operations.
         table: ``S x N``.
-        prices: What words cost.
         charge: What closing costs.
         penalty: ``L x 2**T x N``.
         start: The best state at the MACs.
@@ -114,7 +112,6 @@ class EvenProfile:
     """One profile ready to run.
 
     Attributes:
-        problem: The problem whose fan-outs the profile decides.
         spatial: ``L x D`` its factors.
         inside: ``L x D`` product of the factors from a level inwards.
         price: ``(1 + J) x T x (L + 1) x L`` of a word, see `price_pairs`.
@@ -175,7 +172,7 @@ class EvenProfile:
         for row in range(len(axis_tile)):
             dims = np.array(axes[row][1], np.int64)
             tiles_of_axis(dims, lattice.value, self.inside, tile_of, counts, axis_tile[row])
-        place = np.zeros(lattice.grow.shape[:2], np.int64)
+        place = np.zeros(lattice.grid.grow.shape[:2], np.int64)
         for d, divisors in enumerate(lattice.divisors):
             place[d, : len(divisors)] = tile_of[d, list(divisors)]
         slots = np.array([followed.index(t) if t in followed else -1 for t in range(n_tensors)], np.int64)
@@ -240,7 +237,7 @@ class EvenProfile:
         """
         f, n_tensors = self.filled, self.problem.instance.n_tensors
         slack = _EXACT * max(1.0, abs(float(f.table[f.start, 0])))
-        path = np.empty((len(f.program.level) + sum(map(int, self.lattice.n_divisors)) + 8, 4), np.int64)
+        path = np.empty((len(f.program.level) + sum(map(int, self.lattice.grid.n_divisors)) + 8, 4), np.int64)
         steps = trace_program(
             f.table, f.program, self.lattice.grid, self.moved, f.prices, f.charge, f.penalty, f.start, slack, self._parts,
             path,

@@ -14,7 +14,7 @@ from codesign.mappers.exact.even.fill_states import CLOSE, DONE, END, KIND, SOUR
 from codesign.mappers.exact.even.folded_tiles import Folds, fill_plain, fill_windows, shape_tiles
 from codesign.mappers.exact.even.joint_program import parent_of
 from codesign.mappers.exact.even.word_prices import Hardware, price_profile, weigh
-from codesign.mappers.exact.problem.tables import INF
+from codesign.mappers.exact.problem.lattice import INF
 from codesign.mapping.nest import FloatArray, IntArray
 
 
@@ -109,9 +109,7 @@ def screen_profiles(
 
     Args:
         rows: ``P x L`` number of the vector of every fan-out.
-        vectors: All vectors.
         hardware: See `codesign.mappers.exact.even.word_prices.price_pairs`.
-        folds: The tiles.
         program: The operations, without windows that slide.
         weight: ``P x (1 + J)``.
         cap: ``P`` what is no better than this is of no interest.

@@ -15,11 +15,7 @@ from codesign.mapping.nest import FloatArray, IntArray
 
 
 class Screen:
-    """Bounds profiles of a problem by the pruned program (section D11 in docs/explanation/exact-mapper.md).
-
-    Args:
-        problem: Whose profiles.
-    """
+    """Bounds profiles of a problem by the pruned program (section D11 in docs/explanation/exact-mapper.md)."""
 
     def __init__(self, problem: EvenProblem) -> None:
         self.problem = problem
@@ -50,8 +46,6 @@ class Screen:
         Args:
             row: ``L`` vector of every fan-out.
             weight: ``1 + J``.
-            cap: See `bound`.
-            exact: The program.
         """
         if not self.covers or math.isinf(cap):
             return np.ones(len(exact.level), np.int64)

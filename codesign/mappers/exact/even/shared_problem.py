@@ -25,7 +25,6 @@ class EvenProblem:
     """An instance over profiles given by one vector for each fan-out.
 
     Attributes:
-        instance: The problem.
         decisions: ``L x T``; free ones are decided by the program.
     """
 
@@ -95,7 +94,6 @@ class EvenProblem:
         Fixed factors and orders are obeyed where no decision is free and the program is exact.
 
         Args:
-            spatial: The factors.
             exactly: Whether windows slide along a first loop only; else closing always costs the least it could.
             chained: Whether loops after the first may save words too.
             decisions: In place of the problem's.
@@ -199,13 +197,12 @@ class EvenProblem:
         table = np.full((self.instance.n_dims, max(lattice.bounds, default=1) + 1), -1, np.int64)
         for d, divisors in enumerate(lattice.divisors):
             table[d, list(divisors)] = range(len(divisors))
-        return table, lattice.n_divisors
+        return table, lattice.grid.n_divisors
 
     def chain_tables(self, t: int, axis: tuple[int, ...], spatial: FloatArray) -> list[tuple[int, FloatArray]]:
         """Dimension and `chain_table` of every first loop along an axis that may start a chain.
 
         Args:
-            t: Tensor.
             axis: Its dimensions.
             spatial: ``c x A`` factors of these dimensions on the fan-outs outside the loop's level c.
         """
@@ -219,11 +216,11 @@ class EvenProblem:
     def _make_chains(self, t: int, axis: tuple[int, ...], spatial: IntArray) -> Iterator[FloatArray]:
         """``2 x J x tiles of the axis`` for every dimension of an axis, padded to the most tiles of any."""
         lattice, instance = self.instance.lattice, self.instance
-        width = lattice.grow.shape[1]
+        width = lattice.grid.grow.shape[1]
         divisors = np.zeros((len(axis), width), np.int64)
         for i, d in enumerate(axis):
             divisors[i, : len(lattice.divisors[d])] = lattice.divisors[d]
-        counts = lattice.n_divisors[list(axis)]
+        counts = lattice.grid.n_divisors[list(axis)]
         if instance.bounded_only(t):
             table = np.ones((2, len(axis), width, int(counts.prod())))
             table[:, :, 0] = 0.0  # a factor of 1 is no loop
@@ -234,7 +231,7 @@ class EvenProblem:
                 instance.coef[t, row, list(axis)], spatial.reshape(len(spatial), len(axis)),
                 instance.problem.reuse == Reuse.WALK.value,
             )  # fmt: skip
-        most = max(int(lattice.n_divisors[list(dims)].prod()) for _, dims in self.axes)
+        most = max(int(lattice.grid.n_divisors[list(dims)].prod()) for _, dims in self.axes)
         padded = np.zeros((*table.shape[:3], most))
         padded[..., : table.shape[3]] = table
         return (padded[:, i] for i in range(len(axis)))

@@ -12,7 +12,7 @@ import numpy as np
 from codesign.core.jit import njit, njit_apart
 from codesign.cost.columns import FILL, HOP, READ, UPDATE, WORD_WIDTH
 from codesign.mappers.exact.problem.instance import Instance
-from codesign.mappers.exact.problem.tables import INF
+from codesign.mappers.exact.problem.lattice import INF
 from codesign.mapping.nest import FloatArray, IntArray
 
 
@@ -110,7 +110,6 @@ def price_pairs(
     """What a word between two levels that keep a tensor costs, and what is paid once.
 
     Args:
-        hardware: Of the instance.
         children: ``L`` children of every fan-out in use.
         share: ``L x T`` product of the factors that index each tensor.
         distinct: ``L x T`` different words the children take at a time.
@@ -207,9 +206,6 @@ def bound_factors(
         rows: ``P x L`` number of the vector of every fan-out.
         factors: ``V x D`` spatial factors of all vectors.
         distinct: ``V x T`` different words of the children.
-        hardware: See `price_pairs`.
-        passes: See `cheapest_chains`.
-        keeps: See `cheapest_chains`.
         out: ``P x (1 + J)``, overwritten; infinite energy where the factors do not divide the bounds.
     """
     n_levels, n_tensors, n_dims = rows.shape[1], hardware.relevant.shape[0], factors.shape[1]
@@ -240,10 +236,6 @@ def bound_coarse(
         rows: ``P x L`` row of `alike` for every fan-out.
         alike: Children, then for each tensor the factors that index it, then its different words.
         fewest_of_all: ``T`` words of the whole tensors that must move at least.
-        hardware: See `price_pairs`.
-        passes: See `cheapest_chains`.
-        keeps: See `cheapest_chains`.
-        out: See `bound_factors`.
     """
     n_levels, n_tensors = rows.shape[1], fewest_of_all.shape[0]
     children, share = np.empty(n_levels), np.empty((n_levels, n_tensors))

@@ -28,7 +28,6 @@ def write_nest(instance: Instance, spatial: IntArray, steps: tuple[Step, ...]) -
     """The nest of a walk and the number of its loops.
 
     Args:
-        instance: The problem.
         spatial: ``L x D`` factors of every fan-out.
         steps: Outermost first.
     """

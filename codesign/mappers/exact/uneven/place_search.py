@@ -29,10 +29,6 @@ _ROUNDING = 1e-10
 def search_places(instance: Instance, best: Incumbent) -> float:
     """Search all profiles, keep sets and places.
 
-    Args:
-        instance: The problem.
-        best: The incumbent, improved in place.
-
     Returns:
         A lower bound on what was not searched (infinite if nothing).
     """
@@ -46,8 +42,6 @@ class PlaceSearch:
     """Sweeps profiles in the order of their bounds until none can be better.
 
     Args:
-        instance: The problem.
-        best: The incumbent, improved in place.
         places: What makes a profile's stages.
     """
 

@@ -127,7 +127,6 @@ class Windows:
         Args:
             i: The segment of the node.
             level: Its level.
-            a: The axis.
         """
         axis, found = self.axes[a], {}
         for origin in product(*(range(len(d.sizes)) for d in axis)):

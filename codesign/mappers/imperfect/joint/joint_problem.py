@@ -34,7 +34,6 @@ class JointProblem:
     """A problem with its keep sets given.
 
     Args:
-        problem: What is mapped.
         arrays: The problem as the arrays that the cost kernel reads.
         keep: ``L x T`` 1 where a level keeps a tensor.
         work: Steps of the program so far.
@@ -114,7 +113,6 @@ class JointProblem:
             most_steps: Steps of computing that matter.
             least_cycles: No mapping takes fewer.
             most: Value that matters.
-            objective: Whose value.
             room: Profiles listed at most.
             outer: What the outer levels cost whatever the profile (rule IB16).
         """
@@ -262,7 +260,6 @@ class JointProblem:
         A profile whose cells are too many is bounded by what it costs at least (rule IB11).
 
         Args:
-            profile: What the fan-outs do.
             most: Costs that matter, by level and state.
             most_steps: Steps of computing that matter (rule IB13).
             cuts: Conditions on the tiles (rule IB15).
@@ -271,7 +268,7 @@ class JointProblem:
         """
         levels, data = len(self.keep), self.data
         self.work += _WORK_OF_A_CALL
-        walk = Walk([], [], [], []) if recorded else None
+        walk = Walk([], [], []) if recorded else None
         inside = np.ones(len(data.bounds), np.int64)
         previous, live, value = self._start(), np.zeros((1, 2), np.int64), np.zeros(1)
         for v in range(levels - 1, -1, -1):
@@ -292,7 +289,7 @@ class JointProblem:
             previous = cells
             inside, live, value = self._cut(v, cuts, inside, cells, live, value)
             if walk is not None:
-                walk.add(cells, table, source, entry)
+                walk.add(cells, source, entry)
             if not arrived:
                 return math.inf, None
         whole = self._whole(profile, previous, table)

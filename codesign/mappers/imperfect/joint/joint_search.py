@@ -55,7 +55,6 @@ class Part:
         high: Cycles.
         energy: Least energy known.
         final: Whether nothing can sharpen the bound.
-        opened: Whether `energy` comes from the program.
         cuts: Conditions on the tiles (rule IB15).
     """
 
@@ -65,7 +64,6 @@ class Part:
     high: float
     energy: float
     final: bool = False
-    opened: bool = False
     cuts: tuple[Cut, ...] = ()
 
 
@@ -85,8 +83,6 @@ class JointSearch:
     """The search of one keep set.
 
     Args:
-        joint: The problem.
-        encoded: The problem, ready for scoring nests.
         best: The best mapping known.
         chosen: Vectors of each profile.
         outer: What the outer levels cost whatever the profile (rule IB16).
@@ -188,7 +184,7 @@ class JointSearch:
         bound = max(part.bound, self.objective.score(energy, part.low))
         if not self.best.beaten_by(bound):
             return []
-        known = replace(part, bound=bound, energy=energy, opened=True)
+        known = replace(part, bound=bound, energy=energy)
         cycles, cut = self._follow(known, profile)
         if cut is not None:
             return [replace(known, cuts=(*part.cuts, c)) for c in (cut, cut._replace(equal=False))]
@@ -244,7 +240,7 @@ class JointSearch:
             ends = [c * max(energy, least - weight * c) for c in (part.low, high)]
             bound = max(bound, min(ends))
         self.best.count(self.joint.work - before)
-        return replace(part, bound=bound, high=high, opened=False)
+        return replace(part, bound=bound, high=high)
 
 
 def search_jointly(
@@ -253,8 +249,6 @@ def search_jointly(
     """The bound of a problem, and the best mapping where one is better than what is known.
 
     Args:
-        encoded: The problem.
-        objective: What is minimised.
         value: Value of the best mapping known.
         effort: Steps of the program.
         deadline: On `clock.wall_seconds`.
