@@ -42,13 +42,6 @@ def score_order(layer: Layer, work: Workspace, even: bool, objective: int, start
 
 
 @njit
-def keep_order(symbols: IntArray, target: IntArray) -> None:
-    """Copy an order."""
-    for p in range(symbols.shape[0]):
-        target[p] = symbols[p]
-
-
-@njit
 def next_permutation(symbols: IntArray) -> int:
     """The lexicographically next order of a multiset; returns the first position changed, -1 after the last order."""
     pivot = symbols.shape[0] - 2
@@ -101,7 +94,7 @@ def enumerate_orders(
         scored += 1
         if value < best_value:
             best_value = value
-            keep_order(symbols, best)
+            best[:] = symbols
         start = next_permutation(symbols)
         if start < 0:
             break
@@ -148,7 +141,7 @@ def anneal_orders(
         visited[0] = current
     if current < best_value:
         best_value = current
-        keep_order(symbols, best)
+        best[:] = symbols
     intact = n
     temperature = cooling.temperature
     for step in range(1, cooling.iterations):
@@ -167,7 +160,7 @@ def anneal_orders(
             intact = n
             if value < best_value:
                 best_value = value
-                keep_order(symbols, best)
+                best[:] = symbols
         else:
             symbols[i], symbols[j] = symbols[j], symbols[i]
             intact = first
