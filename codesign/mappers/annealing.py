@@ -78,13 +78,7 @@ def anneal(
     cooling: Cooling,
     archive: Archive,
 ) -> tuple[float, float]:
-    """Run moves from the state at hand; `archive` is overwritten too.
-
-    `values` are those of the state at hand and of the best.
-
-    Returns:
-        The same two values afterwards.
-    """
+    """Run moves from the state at hand, `values` being those of it and of the best; returns the same two afterwards. `archive` is overwritten too."""
     current, best_value = values
     temperature, factor = cooling.hot, rate(cooling)
     room = archive.value.shape[0] > 0
@@ -132,13 +126,7 @@ class AnnealingMapper:
             raise UserError(f"temperatures must satisfy 0 < cold <= hot, got {self.cold} and {self.hot}")
 
     def map(
-        self,
-        problem: MappingProblem,
-        objective: Objective,
-        *,
-        budget: Budget,
-        seed: int,
-        reuse: Reuse = Reuse.TIMELOOP,
+        self, problem: MappingProblem, objective: Objective, *, budget: Budget, seed: int, reuse: Reuse = Reuse.TIMELOOP
     ) -> MapResult:
         """See `codesign.mappers.protocol.Mapper`. Without a budget, ``runs * moves`` mappings are scored."""
         if problem.imperfect:
@@ -154,12 +142,7 @@ class AnnealingMapper:
     def search(
         self, encoded: Encoded, objective: Objective, budget: Budget, seed: int, first: MapState, archive: Archive
     ) -> MapResult:
-        """Anneal from a state that is overwritten by the best, or from a random one where it uses too few units.
-
-        Args:
-            first: Overwritten.
-            archive: Receives the best states met.
-        """
+        """Anneal from `first`, overwritten by the best, or from a random state where it uses too few units; `archive` receives the best states met."""
         space, best, scorer = encoded.space, first, encoded.scorer(objective)
         first, trial = outermost_state(space), outermost_state(space)
         # no moves: compiles on the first call ever, which shall not count against the time limit

@@ -105,13 +105,7 @@ class GeneticMapper:
             raise UserError(f"crossover must be in [0, 1] and mutation > 0, got {self.crossover} and {self.mutation}")
 
     def map(
-        self,
-        problem: MappingProblem,
-        objective: Objective,
-        *,
-        budget: Budget,
-        seed: int,
-        reuse: Reuse = Reuse.TIMELOOP,
+        self, problem: MappingProblem, objective: Objective, *, budget: Budget, seed: int, reuse: Reuse = Reuse.TIMELOOP
     ) -> MapResult:
         """See `codesign.mappers.protocol.Mapper`. `evaluated` counts all genomes, valid or not."""
         started = clock.wall_seconds()

@@ -50,14 +50,6 @@ def _next_orders(state: MapState, choice: IntArray, sizes: IntArray, orders: Int
 
 
 @njit
-def _first_orders(state: MapState, choice: IntArray, orders: IntArray) -> None:
-    """Set every level to the first order."""
-    for v in range(choice.size):
-        choice[v] = 0
-        state.order[v] = orders[0, v]
-
-
-@njit
 def _explore(
     scorer: Scorer, state: MapState, best: MapState, best_value: float, failures: int, orders: IntArray,
     random: RandomState, limits: tuple[int, int, int],
@@ -80,7 +72,8 @@ def _explore(
     valid = 0
     for _ in range(limits[0]):
         draw_state(scorer.space, state, random)
-        _first_orders(state, choice, orders)
+        choice[:] = 0
+        state.order[:] = orders[0]
         value = value_of_state(scorer, state)
         _count_orders(scorer.table, orders.shape[0], sizes)
         more = value < np.inf  # whether tiles fit does not depend on the order
@@ -122,13 +115,7 @@ class HybridMapper:
                 raise UserError(f"`{field}` must be an integer >= 1, got {value!r}", where="mapper 'hybrid'")
 
     def map(
-        self,
-        problem: MappingProblem,
-        objective: Objective,
-        *,
-        budget: Budget,
-        seed: int,
-        reuse: Reuse = Reuse.TIMELOOP,
+        self, problem: MappingProblem, objective: Objective, *, budget: Budget, seed: int, reuse: Reuse = Reuse.TIMELOOP
     ) -> MapResult:
         """See `codesign.mappers.protocol.Mapper`. `evaluated` counts valid mappings, as the papers do."""
         problem.need_perfect(self.name)

@@ -51,13 +51,7 @@ class PaddingMapper:
         return f"{self.inner.name}, padded"
 
     def map(
-        self,
-        problem: MappingProblem,
-        objective: Objective,
-        *,
-        budget: Budget,
-        seed: int,
-        reuse: Reuse = Reuse.TIMELOOP,
+        self, problem: MappingProblem, objective: Objective, *, budget: Budget, seed: int, reuse: Reuse = Reuse.TIMELOOP
     ) -> MapResult:
         """See `codesign.mappers.protocol.Mapper`.
 

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
-from codesign.core.goals import Budget, Objective, Proof
+from codesign.core.goals import Budget, Costs, Objective, Proof
 from codesign.core.json_types import Json, JsonObject
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible
@@ -94,16 +94,8 @@ class PaddingReport:
         }
 
 
-class Judged(Protocol):
+class Judged(Costs, Protocol):
     """A cost, whatever its rules."""
-
-    @property
-    def latency_cycles(self) -> float:
-        """Cycles of the mapping."""
-
-    @property
-    def energy_pj(self) -> float:
-        """Dynamic energy of the mapping in pJ."""
 
     @property
     def edp(self) -> float:
@@ -207,12 +199,6 @@ class Mapper(Protocol):
         """What the command line calls it."""
 
     def map(
-        self,
-        problem: MappingProblem,
-        objective: Objective,
-        *,
-        budget: Budget,
-        seed: int,
-        reuse: Reuse = Reuse.TIMELOOP,
+        self, problem: MappingProblem, objective: Objective, *, budget: Budget, seed: int, reuse: Reuse = Reuse.TIMELOOP
     ) -> MapResult:
         """The best mapping found within the budget; never an invalid one."""

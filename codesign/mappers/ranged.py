@@ -21,11 +21,7 @@ MOST_CHOICES = 512
 
 @dataclass(frozen=True)
 class RangedMapper:
-    """Maps every combination of factors that the ranges of a problem allow; without ranges it is the mapper inside.
-
-    Args:
-        inner: The mapper.
-    """
+    """Maps every combination of factors that the ranges of a problem allow; without ranges it is the mapper inside."""
 
     inner: Mapper
 
@@ -35,13 +31,7 @@ class RangedMapper:
         return self.inner.name
 
     def map(
-        self,
-        problem: MappingProblem,
-        objective: Objective,
-        *,
-        budget: Budget,
-        seed: int,
-        reuse: Reuse = Reuse.TIMELOOP,
+        self, problem: MappingProblem, objective: Objective, *, budget: Budget, seed: int, reuse: Reuse = Reuse.TIMELOOP
     ) -> MapResult:
         """See `codesign.mappers.protocol.Mapper`. Budgets are shared evenly among the combinations.
 

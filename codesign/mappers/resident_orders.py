@@ -58,12 +58,7 @@ def chain_orders(space: MapSpace, chains: Iterable[Chain], relevant: tuple[tuple
 
 
 def chain_order(space: MapSpace, v: int, chain: Chain, relevant: tuple[tuple[bool, ...], ...]) -> list[int]:
-    """The order row of a level under a chain, outermost first; dimensions whose place is fixed keep it.
-
-    Args:
-        chain: What stays put.
-        relevant: ``D x T`` whether a dimension sizes a tensor.
-    """
+    """The order row of a level under a chain, outermost first; dimensions whose place is fixed keep it. `relevant` is ``D x T``."""
     free = [int(d) for d in space.order[v, : space.n_free[v]]]
     free.sort(key=lambda d: -chain_phase(chain, relevant[d]))
     return [*free, *(int(d) for d in space.order[v, space.n_free[v] :])]

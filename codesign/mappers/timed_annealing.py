@@ -73,11 +73,7 @@ def timed_value(
 def anneal_timed(
     scorer: Scorer, machine: Machine, walkers: Walkers, random: RandomState, cooling: Cooling
 ) -> tuple[float, int]:
-    """Walk from the state at hand; `walkers.best` receives the best state met.
-
-    Returns:
-        The best value, infinite where no state was valid, and the operations simulated.
-    """
+    """Walk from the state at hand, the best met kept in `walkers.best`; returns its value, infinite where no state was valid, and the operations simulated."""
     current, best, operations = np.inf, np.inf, 0
     temperature, factor = cooling.hot, rate(cooling)
     for move in range(cooling.moves):

@@ -61,9 +61,7 @@ def make_matrices(problem: MappingProblem, reading: Reading, input_share: float 
     slid = [_sliding(computation, t) for t in computation.tensors]
     for d, dim in enumerate(computation.dims):
         window.append(tuple(any(d == w for w, _ in pairs) for pairs in slid))
-        relevant.append(
-            tuple(dim in t.dims and not w for t, w in zip(computation.tensors, window[-1], strict=True)),
-        )
+        relevant.append(tuple(dim in t.dims and not w for t, w in zip(computation.tensors, window[-1], strict=True)))
         stride.append(
             tuple(_stride(t, dim) if r else 1 for t, r in zip(computation.tensors, relevant[-1], strict=True))
         )

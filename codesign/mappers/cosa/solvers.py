@@ -86,11 +86,7 @@ _LIBRARIES = {Solver.CP_SAT: "ortools.sat.python.cp_model", Solver.HIGHS: "ortoo
 
 
 def solve(
-    program: LinearProgram,
-    solver: Solver = Solver.AUTO,
-    *,
-    time_limit_s: float | None = None,
-    effort: float = EFFORT,
+    program: LinearProgram, solver: Solver = Solver.AUTO, *, time_limit_s: float | None = None, effort: float = EFFORT
 ) -> Solution:
     """Solve a program.
 

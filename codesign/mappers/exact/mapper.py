@@ -68,13 +68,7 @@ class ExactMapper:
             raise UserError("uneven search takes neither cycle_pj nor tolerance")
 
     def map(
-        self,
-        problem: MappingProblem,
-        objective: Objective,
-        *,
-        budget: Budget,
-        seed: int,
-        reuse: Reuse = Reuse.TIMELOOP,
+        self, problem: MappingProblem, objective: Objective, *, budget: Budget, seed: int, reuse: Reuse = Reuse.TIMELOOP
     ) -> MapResult:
         """See `codesign.mappers.protocol.Mapper`. Without a budget it runs until the optimum is proven."""
         started = clock.wall_seconds()

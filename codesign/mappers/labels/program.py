@@ -133,12 +133,7 @@ class LabelProgram:
         return ends
 
     def begin(self, states: Array, charges: Array) -> tuple[Begin, Array]:
-        """Labels at the MACs, and the order in which they stand there.
-
-        Args:
-            states: ``labels`` state of each in the innermost stage.
-            charges: ``labels x timed`` energy and watched seconds.
-        """
+        """Labels at the MACs, of states in the innermost stage and charges ``labels x timed``, and the order in which they stand there."""
         order, stage = np.argsort(states, kind="stable"), self.stages[0]
         cells, n_states = stage.need.shape
         offsets = np.full(cells * n_states + 1, len(states), np.int64)
@@ -156,12 +151,7 @@ class LabelProgram:
         return every, found.rows[every, 1 : self.timed + 1]
 
     def run(self, begin: Begin, limits: Limits, stages: int | None = None) -> list[Sweep]:
-        """Sweep the stages (the innermost so many of them) outwards; fewer sweeps come back where no label is left.
-
-        Args:
-            begin: The labels at the MACs: offsets by cell and state, rows of (no bits, energy, watched seconds).
-            stages: How many stages; None: all.
-        """
+        """Sweep the stages (the innermost so many of them) outwards from labels at the MACs; fewer sweeps come back where no label is left."""
         number = len(self.stages) if stages is None else stages
         index, sweeps = np.arange(len(begin.rows)), list[Sweep]()
         for i, stage in enumerate(self.stages[:number]):

@@ -336,12 +336,7 @@ def _next_cell(entry: Array, sizes: Array) -> None:
 
 @njit
 def sweep(graph: Graph, stage: Stage, begin: Begin, to_go: Array, limits: Limits) -> Labels:
-    """All labels of one stage that may still lead to a value within the limit (U10, U12).
-
-    Args:
-        begin: What the stage begins with.
-        to_go: From `least_to_go`.
-    """
+    """All labels of one stage that may still lead to a value within the limit (U10, U12); `to_go` is from `least_to_go`."""
     mask, rows = stage.mask, stage.by_to
     n_dims, n_states = graph.sizes.size, mask.shape[0]
     cells, kinds = to_go.shape[0], to_go.shape[2]

@@ -15,14 +15,7 @@ FITS = -1
 
 @njit
 def allocate(layer: Layer, order: Order, even: bool, allocation: Allocation) -> int:
-    """Write the allocation of an order.
-
-    Args:
-        even: Whether tensors that share a memory must cut the order at the same place (rule Z4).
-
-    Returns:
-        `FITS`, or the memory in which not even the smallest tiles fit.
-    """
+    """Write the allocation of an order, with one cut a memory if `even` (rule Z4); returns `FITS`, or the memory in which not even the smallest tiles fit."""
     for m in range(layer.capacity.shape[0]):
         count = layer.n_members[m]
         if not layer.fractional and (count == 1 or not even) and _take_most(layer, order, m, allocation):

@@ -82,11 +82,7 @@ def enumerate_orders(
     even: bool,
     objective: int,
 ) -> tuple[float, int, int]:
-    """Score up to `limit` orders from `symbols` on, which is left at the next one.
-
-    Returns:
-        (value of `best`, orders scored, first position changed in `symbols`: -1 when none is left).
-    """
+    """Score up to `limit` orders from `symbols` on; returns the value of `best`, orders scored, and the first position changed in `symbols`, -1 at the end."""
     scored = 0
     while scored < limit:
         write_order(work, symbols, kinds, start)

@@ -136,11 +136,7 @@ def enumerate_even(
     best_value: float,
     limit: int,
 ) -> tuple[float, int, bool]:
-    """Score up to `limit` orders from `symbols` on; `first_of` is a loop of each symbol.
-
-    Returns:
-        (value of `best`, orders scored, whether any is left).
-    """
+    """Score up to `limit` orders from `symbols` on, `first_of` being a loop of each; returns the value of `best`, orders scored, whether any is left."""
     scored, left = 0, True
     while scored < limit and left:
         for place in range(symbols.shape[0]):

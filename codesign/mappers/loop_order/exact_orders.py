@@ -26,11 +26,7 @@ _TOLERANCE = 1e-9
 
 @dataclass(frozen=True)
 class ExactOrders:
-    """Energy: the optimum, proven. Other objectives: the better of SALSA's mapping and the optimum's, with a certified gap.
-
-    Args:
-        restarts: Annealing runs whose best limits the sweep.
-    """
+    """Energy: the optimum, proven, its sweep limited by the best of annealing runs. Other objectives: the better of SALSA's mapping and the optimum's, with a gap."""
 
     restarts: int = 3
     name: ClassVar[str] = "exact"
@@ -65,11 +61,7 @@ class ExactOrders:
 
 
 def best_energy(layer: UnrolledLayer, limit: float = math.inf) -> AllocatedOrder | None:
-    """The order and cuts of least energy; None where no tiles fit.
-
-    Args:
-        limit: An energy that some mapping has.
-    """
+    """The order and cuts of least energy, given an energy that some mapping has; None where no tiles fit."""
     lattice = OrderLattice(layer)
     stage, placed = stage_of(lattice)
     kinds, into = stage.charge.shape[2], np.full(len(stage.mask), -1, np.int64)

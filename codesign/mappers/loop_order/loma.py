@@ -54,13 +54,7 @@ class LomaMapper:
         return search_exhaustively(layer, loops, objective, budget, even=self.even, whole_space=whole_space)
 
     def map(
-        self,
-        problem: MappingProblem,
-        objective: Objective,
-        *,
-        budget: Budget,
-        seed: int,
-        reuse: Reuse = Reuse.TIMELOOP,
+        self, problem: MappingProblem, objective: Objective, *, budget: Budget, seed: int, reuse: Reuse = Reuse.TIMELOOP
     ) -> MapResult:
         """See `codesign.mappers.protocol.Mapper`: every order under each of the fullest unrollings that random filling finds."""
         problem.need_perfect(self.name)
@@ -104,9 +98,7 @@ class LomaMapper:
         return [slots for _, slots in ranked[: self.unrollings]]
 
 
-def _symbols(
-    search: EvenSearch,
-) -> tuple[IntArray, IntArray]:
+def _symbols(search: EvenSearch) -> tuple[IntArray, IntArray]:
     """The first order as symbols, and a loop of each symbol; equal loops share a symbol."""
     loops = search.loops
     pairs = [(int(loops.dim[i]), int(loops.factor[i])) for i in search.order]

@@ -80,13 +80,7 @@ class SalsaMapper:
         return search_by_annealing(layer, loops, objective, budget, even=self.even, schedule=self.schedule, seed=seed)
 
     def map(
-        self,
-        problem: MappingProblem,
-        objective: Objective,
-        *,
-        budget: Budget,
-        seed: int,
-        reuse: Reuse = Reuse.TIMELOOP,
+        self, problem: MappingProblem, objective: Objective, *, budget: Budget, seed: int, reuse: Reuse = Reuse.TIMELOOP
     ) -> MapResult:
         """See `codesign.mappers.protocol.Mapper`. Without a budget, ``restarts * iterations`` mappings are scored."""
         if self.engine == "exhaustive":

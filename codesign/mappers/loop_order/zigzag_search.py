@@ -144,12 +144,7 @@ class OrderSearch:
 def search_exhaustively(
     layer: UnrolledLayer, loops: Sequence[Loop], objective: Objective, budget: Budget, *, even: bool, whole_space: bool
 ) -> OrderResult:
-    """Score every order of the loops, as far as the budget goes.
-
-    Args:
-        loops: What the orders are made of.
-        whole_space: Whether the loops are prime.
-    """
+    """Score every order of the loops, as far as the budget goes; `whole_space` says whether the loops are prime."""
     started = clock.wall_seconds()
     search = OrderSearch.of(layer, loops)
     symbols, best, value = search.symbols.copy(), search.symbols.copy(), np.inf

@@ -33,12 +33,7 @@ class Automaton:
 
 @lru_cache(maxsize=1024)
 def automaton(sliding: tuple[tuple[bool, ...], ...], n_dims: int) -> Automaton:
-    """A node may be reserved inside a loop of a sliding dimension that its fetch stands outside of (U7).
-
-    Args:
-        sliding: For each node and dimension whether the node's window slides along it.
-        n_dims: Dimensions.
-    """
+    """The states of nodes, some of whose windows slide along dimensions; one may be reserved inside a loop that its fetch stands outside of (U7)."""
     options = [[0, *(2 + i for i, slides in enumerate(row) if slides), 1] for row in sliding]
     states = [s for s in itertools.product(*options) if sum(o > 1 for o in s) <= 1]
     states.sort(key=lambda s: (sum(0 if o == 0 else 2 if o == 1 else 1 for o in s), s))

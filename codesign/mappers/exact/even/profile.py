@@ -227,11 +227,7 @@ class EvenProfile:
         return room_for_parts(self.problem.instance.n_levels, self.problem.instance.n_tensors)
 
     def trace(self) -> Traced:
-        """The nest of the least value of the last `run`.
-
-        Raises:
-            AssertionError: The table does not add up.
-        """
+        """The nest of the least value of the last `run`."""
         f, n_tensors = self.filled, self.problem.instance.n_tensors
         slack = _EXACT * max(1.0, abs(float(f.table[f.start, 0])))
         path = np.empty((len(f.program.level) + sum(map(int, self.lattice.grid.n_divisors)) + 8, 4), np.int64)

@@ -1,7 +1,7 @@
 """What all profiles of an instance share: vectors of spatial factors, closed-form bounds, chain tables, programs."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from threading import Lock
 
@@ -22,14 +22,16 @@ BoolArray = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class EvenProblem:
-    """An instance over profiles given by one vector for each fan-out.
-
-    Attributes:
-        decisions: ``L x T``; free ones are decided by the program.
-    """
+    """An instance over profiles given by one vector for each fan-out; of the decisions ``L x T`` free ones are decided by the program."""
 
     instance: Instance
     decisions: Decisions
+    _known_stacks: dict[tuple[bytes, tuple[bool, ...]], Stacks] = field(default_factory=dict, init=False)
+    _known_chains: dict[tuple[int, tuple[int, ...], bytes], list[tuple[int, FloatArray]]] = field(
+        default_factory=dict, init=False
+    )
+    _lock: Lock = field(default_factory=Lock, init=False)
+    """Held while chain tables are added."""
 
     @cached_property
     def hardware(self) -> Hardware:
@@ -151,11 +153,6 @@ class EvenProblem:
         return twice
 
     @cached_property
-    def _known_stacks(self) -> dict[tuple[bytes, tuple[bool, ...]], Stacks]:
-        """Results of `_stacks` by its arguments."""
-        return {}
-
-    @cached_property
     def folds(self) -> tuple[tuple[int, ...], ...]:
         """Dimensions, those that index the same tensors together unless all of these do so plainly."""
         groups: dict[tuple[int, int], list[int]] = {}
@@ -200,12 +197,7 @@ class EvenProblem:
         return table, lattice.grid.n_divisors
 
     def chain_tables(self, t: int, axis: tuple[int, ...], spatial: FloatArray) -> list[tuple[int, FloatArray]]:
-        """Dimension and `chain_table` of every first loop along an axis that may start a chain.
-
-        Args:
-            axis: Its dimensions.
-            spatial: ``c x A`` factors of these dimensions on the fan-outs outside the loop's level c.
-        """
+        """Dimension and `chain_table` of every first loop along an axis that may start a chain; `spatial` are its factors outside the loop's level."""
         key = (t, axis, spatial.tobytes())
         with self._lock:  # profiles may be bounded by several threads
             if key not in self._known_chains:
@@ -235,16 +227,6 @@ class EvenProblem:
         padded = np.zeros((*table.shape[:3], most))
         padded[..., : table.shape[3]] = table
         return (padded[:, i] for i in range(len(axis)))
-
-    @cached_property
-    def _lock(self) -> Lock:
-        """Held while tables are added."""
-        return Lock()
-
-    @cached_property
-    def _known_chains(self) -> dict[tuple[int, tuple[int, ...], bytes], list[tuple[int, FloatArray]]]:
-        """Results of `chain_tables`."""
-        return {}
 
 
 @lru_cache(maxsize=1024)

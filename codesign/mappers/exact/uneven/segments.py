@@ -184,12 +184,7 @@ class Automaton:
 
 
 def segments(parted: tuple[bool, ...], decisions: Decisions) -> tuple[Segment, ...]:
-    """The segments that may keep something, innermost first.
-
-    Args:
-        parted: For each level whether its fan-out has more than one child in use.
-        decisions: ``L x T``.
-    """
+    """The segments that may keep something, innermost first; `parted` says of each level whether its fan-out has more than one child in use."""
     found: list[Segment] = []
     last = len(parted) - 1
     for v in range(last, -1, -1):

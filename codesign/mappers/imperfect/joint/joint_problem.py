@@ -63,11 +63,6 @@ class JointProblem:
         return list_fan_outs(self.problem, self.dims)
 
     @cached_property
-    def constant(self) -> float:
-        """Energy of the MACs, the same in every mapping."""
-        return float(self.arrays.macs * self.arrays.mac_energy)
-
-    @cached_property
     def output_words(self) -> float:
         """Words of the output."""
         return float(self.arrays.tensor_words[-1])
@@ -119,7 +114,7 @@ class JointProblem:
         if self.fan_outs is None:
             return None
         limits = Limits(
-            float(self.constant), float(most_steps), float(least_cycles), float(most), 0.0 if outer is None else float(outer.least),
+            float(self.arrays.macs * self.arrays.mac_energy), float(most_steps), float(least_cycles), float(most), 0.0 if outer is None else float(outer.least),
             objective is not Objective.LATENCY, objective is not Objective.ENERGY, max(1, self.problem.least_units), room,
         )  # fmt: skip
         nowhere = np.ones((len(self.keep), len(self.dims)), np.int64)
@@ -221,11 +216,12 @@ class JointProblem:
         )  # fmt: skip
         return len(place)
 
-    def prepare(self, chosen: IntArray, price: FloatArray, constant: float) -> "Profile":
-        """A profile under prices of every term."""
+    def prepare(self, chosen: IntArray, price: FloatArray) -> "Profile":
+        """A profile under prices of every term, the energy of the MACs included."""
         factor, fewest = self.factors(chosen)
         spread = room_for_spread(factor, fewest, self.keep.shape[1])
         each = np.zeros(len(self.data.level))
+        constant = float(self.arrays.macs * self.arrays.mac_energy)
         base = constant + base_of(self.data, price, spread, self.output_words, each)
         return Profile(spread, price, each, base)
 

@@ -69,11 +69,7 @@ class Part:
 
 @dataclass
 class Best(Incumbent):
-    """The best mapping known.
-
-    Args:
-        state: None until the search improves what it started from.
-    """
+    """The best mapping known; its state is None until the search improves what it started from."""
 
     state: MapState | None = None
 
@@ -108,7 +104,7 @@ class JointSearch:
     def profile(self, row: int) -> Profile:
         """A profile under energy prices."""
         if row not in self.profiles:
-            self.profiles[row] = self.joint.prepare(self.chosen[row], self.joint.energy, self.joint.constant)
+            self.profiles[row] = self.joint.prepare(self.chosen[row], self.joint.energy)
         return self.profiles[row]
 
     def run(self, cycles: FloatArray, energy: FloatArray) -> float:
@@ -228,7 +224,7 @@ class JointSearch:
             port = self.joint.port_prices(v, w, profile.spread.factor)
             weight = energy / high
             prices = self.joint.energy + weight * port
-            together = self.joint.prepare(self.chosen[part.profile], prices, self.joint.constant)
+            together = self.joint.prepare(self.chosen[part.profile], prices)
             limit = self.best.goal.dearest_useful(part.low, self.best.value) + weight * high
             most = self.joint.thresholds(together, limit)
             sums = None
