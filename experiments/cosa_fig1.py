@@ -12,11 +12,11 @@ import numpy as np
 
 from codesign.core.goals import Budget, Objective
 from codesign.mappers.exact.mapper import ExactMapper
-from codesign.mappers.random_search import sample_costs
 from codesign.mapping.constraints import MappingProblem
 from codesign.workloads.layer_string import parse_layer
 from experiments.mappers_common import architecture, draw, save, timed
 from experiments.options import head_parser
+from experiments.random_costs import sample_costs
 
 
 @dataclass(frozen=True)

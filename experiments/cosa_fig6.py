@@ -17,7 +17,6 @@ from codesign.core.goals import Budget, Objective
 from codesign.mappers.cosa.mapper import CosaMapper
 from codesign.mappers.hybrid import HybridMapper
 from codesign.mappers.protocol import Mapper
-from codesign.mappers.random_search import sample_costs
 from codesign.mapping.constraints import MappingProblem
 from experiments.mappers_common import (
     COSA_NETWORKS,
@@ -31,6 +30,7 @@ from experiments.mappers_common import (
     timed,
 )
 from experiments.options import head_parser
+from experiments.random_costs import sample_costs
 
 METHODS = ("random x5", "hybrid", "cosa one-shot", "cosa")
 

@@ -11,13 +11,13 @@ from typing import Any
 from codesign.core.goals import Budget, Objective
 from codesign.mappers.cosa.integer_program import PUBLISHED, Settings
 from codesign.mappers.cosa.mapper import CosaMapper
-from codesign.mappers.cosa.weights import mapping_terms
 from codesign.mappers.exact.mapper import ExactMapper
 from codesign.mappers.hybrid import HybridMapper
 from codesign.mappers.protocol import Mapper
 from codesign.mappers.random_search import RandomMapper
 from codesign.mapping.constraints import MappingProblem
 from codesign.workloads.layer_string import parse_layer
+from experiments.cosa_fit import mapping_terms
 from experiments.mappers_common import architecture, draw, markdown, save
 from experiments.options import head_parser
 

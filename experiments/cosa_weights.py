@@ -11,9 +11,9 @@ from codesign.arch.architecture import Ports
 from codesign.arch.presets import load_preset
 from codesign.core.files import write_atomic
 from codesign.core.goals import Objective
-from codesign.mappers.cosa.weights import fit_weights
 from codesign.mapping.constraints import MappingProblem
 from codesign.workloads.layer_string import parse_layer
+from experiments.cosa_fit import fit_weights
 
 LAYERS = (
     "conv K=64 C=64 P=14 Q=14 R=3 S=3",

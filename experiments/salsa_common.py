@@ -1,16 +1,26 @@
 """What the SALSA experiments share: layers unrolled on an Eyeriss-like accelerator under the zigzag semantics."""
 
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+import numpy as np
+
+from codesign.core import clock
 from codesign.core.files import read_text
 from codesign.core.goals import Budget, Objective
+from codesign.core.rng import make_state
 from codesign.cost.zigzag.accelerator import Accelerator, accelerator_from_zigzag
+from codesign.cost.zigzag.cost import Loop
 from codesign.cost.zigzag.layer import UnrolledLayer
 from codesign.formats.documents import parse_yaml
+from codesign.mappers.driver import OBJECTIVE_CODE
+from codesign.mappers.loop_order.compiled_orders import Cooling, anneal_orders, enumerate_orders
 from codesign.mappers.loop_order.loma import LomaMapper
 from codesign.mappers.loop_order.salsa import SalsaMapper
 from codesign.mappers.loop_order.unrolling_choice import choose_unrolling
+from codesign.mappers.loop_order.zigzag_search import OrderSearch, Schedule, search_exhaustively
+from codesign.mapping.nest import FloatArray
 from experiments.mappers_common import bounds_text, layers
 
 ACCELERATOR = Path(__file__).parents[1] / "tests" / "data" / "zigzag" / "inputs" / "eyeriss_v1.yaml"
@@ -47,3 +57,33 @@ def warm_up() -> None:
     layer = layer_of("resnet34", 12)
     for mapper in (PAPER, LomaMapper(lpf_limit=3)):
         mapper.map_orders(layer, Objective.ENERGY, budget=Budget(), seed=0)
+
+
+def visited_values(
+    layer: UnrolledLayer, loops: Sequence[Loop], objective: Objective, schedule: Schedule, seed: int
+) -> FloatArray:
+    """What annealing scores, in order, ``restarts * iterations`` values (infinite where tiles do not fit).
+
+    With one iteration a restart these are the values of random orders.
+    """
+    search = OrderSearch.of(layer, loops)
+    symbols, best = search.symbols.copy(), search.symbols.copy()
+    values = np.empty((schedule.restarts, schedule.iterations))
+    for run in range(schedule.restarts):
+        anneal_orders(
+            search.arrays, search.work, search.kinds, symbols, best, np.inf,
+            Cooling(schedule.iterations, float(schedule.temperature), float(schedule.rho)), make_state(seed, run), False, OBJECTIVE_CODE[objective], values[run],
+        )  # fmt: skip
+    return values.ravel()
+
+
+def measure_tau_s(layer: UnrolledLayer, loops: Sequence[Loop], objective: Objective, *, even: bool = False) -> float:
+    """CPU seconds that scoring one order takes on this machine: the paper's tau, from up to 2,000 orders after a first one."""
+    search_exhaustively(layer, loops, objective, Budget(evaluations=1), even=even, whole_space=False)
+    search = OrderSearch.of(layer, loops)
+    symbols, best = search.symbols.copy(), search.symbols.copy()
+    started = clock.cpu_seconds()
+    _, scored, _ = enumerate_orders(
+        search.arrays, search.work, search.kinds, symbols, best, np.inf, 0, 2_000, even, OBJECTIVE_CODE[objective]
+    )
+    return (clock.cpu_seconds() - started) / scored

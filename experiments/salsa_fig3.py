@@ -15,10 +15,9 @@ from codesign.core.goals import Budget, Objective
 from codesign.mappers.loop_order.factors import count_orders, merge_loops, prime_loops
 from codesign.mappers.loop_order.loma import LomaMapper
 from codesign.mappers.loop_order.salsa import SalsaMapper
-from codesign.mappers.loop_order.zigzag_search import measure_tau_s
 from experiments.mappers_common import draw, markdown, save, timed
 from experiments.options import parse_config
-from experiments.salsa_common import PAPER, layer_of, warm_up
+from experiments.salsa_common import PAPER, layer_of, measure_tau_s, warm_up
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,9 @@ import numpy as np
 
 from codesign.core.goals import Objective
 from codesign.mappers.loop_order.factors import prime_loops
-from codesign.mappers.loop_order.zigzag_search import visited_values
 from experiments.mappers_common import draw, save
 from experiments.options import parse_config
-from experiments.salsa_common import PAPER, layer_of
+from experiments.salsa_common import PAPER, layer_of, visited_values
 
 
 @dataclass(frozen=True)

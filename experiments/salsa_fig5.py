@@ -15,10 +15,10 @@ from codesign.cost.zigzag.layer import UnrolledLayer
 from codesign.mappers.loop_order.factors import prime_loops
 from codesign.mappers.loop_order.loma import LomaMapper
 from codesign.mappers.loop_order.salsa import SalsaMapper
-from codesign.mappers.loop_order.zigzag_search import Schedule, visited_values
+from codesign.mappers.loop_order.zigzag_search import Schedule
 from experiments.mappers_common import SALSA_NETWORKS, draw, geometric_mean, markdown, save, timed
 from experiments.options import head_parser
-from experiments.salsa_common import PAPER, unrolled, warm_up
+from experiments.salsa_common import PAPER, unrolled, visited_values, warm_up
 
 
 @dataclass(frozen=True)

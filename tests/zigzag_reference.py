@@ -12,7 +12,7 @@ from codesign.cost.zigzag.cost import AllocatedOrder, Loop, ZigzagCost, evaluate
 from codesign.cost.zigzag.layer import UnrolledLayer
 from codesign.formats.documents import parse_yaml
 from codesign.mappers.loop_order.allocation import FITS, allocate
-from codesign.mappers.loop_order.one_order import read_allocation
+from codesign.mappers.loop_order.zigzag_search import read_allocation
 from experiments.zigzag_optimum import unrolled
 from tests.reference_data import REFERENCE, supporting_files
 

@@ -1,5 +1,6 @@
 """What a search minimises, when it stops, and what it has proven: the same for mappers and schedulers."""
 
+import math
 import re
 from dataclasses import dataclass
 from enum import Enum
@@ -101,6 +102,19 @@ class Proof(Enum):
     NONE = "none"
 
 
+def proof_of(value: float, bound: float, rounding: float = 0.0) -> tuple[Proof, float | None]:
+    """What a bound proves of a value, and the gap between them; of an infinite value it proves nothing.
+
+    Args:
+        value: Of what was found.
+        bound: Nothing is below it; 0 says nothing.
+        rounding: Relative difference within which both are one.
+    """
+    if math.isfinite(value) and value <= bound * (1.0 + rounding):
+        return Proof.OPTIMAL, 0.0
+    return (Proof.GAP, (value - bound) / bound) if math.isfinite(value) and bound > 0.0 else (Proof.NONE, None)
+
+
 @final
 @dataclass(frozen=True)
 class Budget:
@@ -119,3 +133,15 @@ class Budget:
             raise UserError(f"the time limit must be > 0 seconds, got {self.time_limit_s}")
         if self.evaluations is not None and self.evaluations < 1:
             raise UserError(f"evaluations must be >= 1, got {self.evaluations}")
+
+    def deadline(self, started: float) -> float:
+        """On `clock.wall_seconds`, for a search that began then; infinite without a time limit."""
+        return math.inf if self.time_limit_s is None else started + self.time_limit_s
+
+    def scored_or(self, default: int) -> int | None:
+        """Mappings to score at most; the default where no limit is set at all."""
+        return default if self.evaluations is None and self.time_limit_s is None else self.evaluations
+
+    def part(self, share: float, evaluations: int | None) -> "Budget":
+        """A share of the time, and so many to score."""
+        return Budget(None if self.time_limit_s is None else self.time_limit_s * share, evaluations)

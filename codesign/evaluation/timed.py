@@ -235,8 +235,8 @@ class EventMapper:
             return [], 0
         machine = encode_timing(timing, problem.architecture)
         starts = [candidate.mapping for candidate in ranked[:STARTS]]
-        encoded, code = Encoded.of(problem, reuse), OBJECTIVE_CODE[objective]
-        mapping, scored = search_timed(encoded, starts, machine, code, budget, seed, walks=self.walks)
+        encoded = Encoded.of(problem, reuse)
+        mapping, scored = search_timed(encoded, starts, machine, objective, budget, seed, walks=self.walks)
         if mapping is None:
             return [], scored
         found = rank_by_events(

@@ -176,10 +176,9 @@ def _one_after_another(plan: NestPlan) -> int:
     Fills are among them, unless local memories fill beside the array and the operand's tile has a second place. A drain of w words
     of l lines each takes (w - 1) l + 1 cycles, as its last lines leave beside the next run.
     """
-    p, (runs, steps) = (
-        plan.p,
-        (math.prod(x.factor for x in part) for part in (plan.loops[: plan.n_seq], plan.loops[plan.n_seq :])),
-    )
+    p, before = plan.p, plan.n_seq
+    runs = math.prod(loop.factor for loop in plan.loops[:before])
+    steps = math.prod(loop.factor for loop in plan.loops[before:])
     streams = [_step_lines(plan, q) for q in "AB" if q not in p.local]
     feed, lines = max([1, max(streams, default=0) if p.feeds_both else sum(streams)]), _step_lines(plan, "O")
     fills = {q: _fill_lines(plan, q) for q in "AB" if q in p.local}

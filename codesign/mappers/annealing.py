@@ -4,7 +4,7 @@ What is accepted, and the moves that any map space has, are `codesign.mappers.mo
 """
 
 import math
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
@@ -21,8 +21,8 @@ from codesign.mappers.moves import Cooling, accepts, change_state, rate
 from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.mapping import Mapping
-from codesign.mapping.nest import FloatArray, IntArray, decode_nest
-from codesign.mapping.space import MapState, build_nest, copy_state, outermost_state
+from codesign.mapping.nest import FloatArray, IntArray
+from codesign.mapping.space import MapState, copy_state, outermost_state
 
 
 class Archive(NamedTuple):
@@ -78,13 +78,7 @@ def anneal(
     cooling: Cooling,
     archive: Archive,
 ) -> tuple[float, float]:
-    """Run moves from the state at hand; `archive` is overwritten too.
-
-    `values` are those of the state at hand and of the best.
-
-    Returns:
-        The same two values afterwards.
-    """
+    """Run moves from the state at hand, `values` being those of it and of the best; returns the same two afterwards. `archive` is overwritten too."""
     current, best_value = values
     temperature, factor = cooling.hot, rate(cooling)
     room = archive.value.shape[0] > 0
@@ -132,13 +126,7 @@ class AnnealingMapper:
             raise UserError(f"temperatures must satisfy 0 < cold <= hot, got {self.cold} and {self.hot}")
 
     def map(
-        self,
-        problem: MappingProblem,
-        objective: Objective,
-        *,
-        budget: Budget,
-        seed: int,
-        reuse: Reuse = Reuse.TIMELOOP,
+        self, problem: MappingProblem, objective: Objective, *, budget: Budget, seed: int, reuse: Reuse = Reuse.TIMELOOP
     ) -> MapResult:
         """See `codesign.mappers.protocol.Mapper`. Without a budget, ``runs * moves`` mappings are scored."""
         if problem.imperfect:
@@ -147,26 +135,14 @@ class AnnealingMapper:
         space = encoded.space
         best = outermost_state(space)
         archive = empty_archive(best, _ALIKE * (self.alternatives or 0))
-        wanted = budget.evaluations
-        if wanted is None and budget.time_limit_s is None:
-            wanted = self.runs * self.moves
-        limit = replace(budget, evaluations=wanted)
+        limit = replace(budget, evaluations=budget.scored_or(self.runs * self.moves))
         found = self.search(encoded, objective, limit, seed, best, archive)
         return replace(found, alternatives=self._further(encoded, archive, found.mapping))
 
     def search(
         self, encoded: Encoded, objective: Objective, budget: Budget, seed: int, first: MapState, archive: Archive
     ) -> MapResult:
-        """Anneal from a state that is overwritten by the best, or from a random one where it uses too few units.
-
-        Args:
-            encoded: The problem.
-            objective: What is minimised.
-            budget: Mappings to score, or seconds.
-            seed: Of the moves.
-            first: Overwritten.
-            archive: Receives the best states met.
-        """
+        """Anneal from `first`, overwritten by the best, or from a random state where it uses too few units; `archive` receives the best states met."""
         space, best, scorer = encoded.space, first, encoded.scorer(objective)
         first, trial = outermost_state(space), outermost_state(space)
         # no moves: compiles on the first call ever, which shall not count against the time limit
@@ -196,7 +172,7 @@ class AnnealingMapper:
             _, best_value = anneal(scorer, Walkers(state, trial, best), values, make_state(seed, run), cooling, archive)
             evaluated += moves
             run += 1
-            if budget.time_limit_s is not None and clock.wall_seconds() - started >= budget.time_limit_s:
+            if clock.is_spent(budget, started, evaluated):
                 break
         return encoded.result(best, evaluated, started, seed)
 
@@ -222,18 +198,18 @@ class AnnealingMapper:
         """A third of the budget finds a perfect mapping, the rest anneals imperfect ones from there; one evaluation is of the latter."""
         if budget.evaluations == 1:
             return self.search_from(None, problem, objective, budget, seed, reuse)
-        parts = _split(budget)
-        before: MapResult | None = None
-        with suppress(UserError):  # a fixed factor that divides no bound: there is no perfect mapping
-            before = self.map(replace(problem, imperfect=False), objective, budget=parts[0], seed=seed, reuse=reuse)
+        third, scored = None, budget.evaluations
+        if scored is not None:
+            third = max(1, scored // 3)
+            scored -= third
+        first = budget.part(1 / 3, third)
+        before = perfect_result(lambda plain: self.map(plain, objective, budget=first, seed=seed, reuse=reuse), problem)
         longer = replace(self, runs=2 * self.runs)
         start = None if before is None else before.mapping
-        after = longer.search_from(start, problem, objective, parts[1], seed, reuse)
+        after = longer.search_from(start, problem, objective, budget.part(2 / 3, scored), seed, reuse)
         if before is None:
             return after
-        best = after
-        if before.cost is not None and (after.cost is None or objective.of(before.cost) < objective.of(after.cost)):
-            best = before
+        best = before if after.cost is None or before.value(objective) < after.value(objective) else after
         return replace(
             best, evaluated=before.evaluated + after.evaluated, seconds=before.seconds + after.seconds, alternatives=()
         )
@@ -245,8 +221,7 @@ class AnnealingMapper:
             if not math.isfinite(archive.value[k]):
                 break
             state = MapState(archive.slot[k], archive.order[k], archive.keep[k])
-            count = build_nest(encoded.space, state, encoded.table, encoded.nest)
-            mapping = decode_nest(encoded.source.computation, encoded.source.architecture, encoded.nest, count)
+            mapping = encoded.mapping_of(state)
             if mapping != best:
                 found[mapping] = None
         return tuple(found)[: self.alternatives or 0]
@@ -266,13 +241,12 @@ def helping_budget(mapper: AnnealingMapper, scored: float, deadline: float) -> B
     return Budget(left, int(min(scored, mapper.runs * mapper.moves)))
 
 
-def _split(budget: Budget) -> tuple[Budget, Budget]:
-    """A third of a budget, and the rest."""
-    seconds, scored = budget.time_limit_s, budget.evaluations
-    third = None if scored is None else max(1, scored // 3)
-    rest = None if scored is None or third is None else scored - third
-    times = (None, None) if seconds is None else (seconds / 3, seconds * 2 / 3)
-    return Budget(times[0], third), Budget(times[1], rest)
+def perfect_result(search: Callable[[MappingProblem], MapResult], problem: MappingProblem) -> MapResult | None:
+    """What a search finds with perfect factors; None where a fixed factor divides no bound, so that there is no such mapping."""
+    try:
+        return search(replace(problem, imperfect=False))
+    except UserError:
+        return None
 
 
 _DRAWS = 200_000

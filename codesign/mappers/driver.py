@@ -54,8 +54,6 @@ class Scorer(NamedTuple):
     """A problem, and the room that scoring its states takes.
 
     Attributes:
-        kernel: The packed problem.
-        space: The map space.
         nest: Scratch, left with the nest scored last.
         table: Scratch, left with its factors by slot and dimension.
         objective: See `value_of`.
@@ -162,6 +160,11 @@ class Encoded:
     def cost_of(self, state: MapState) -> Cost | Infeasible:
         """The readable cost of a state."""
         return self._read(build_nest(self.space, state, self.table, self.nest))[1]
+
+    def mapping_of(self, state: MapState) -> Mapping:
+        """The mapping that a state stands for."""
+        count = build_nest(self.space, state, self.table, self.nest)
+        return decode_nest(self.source.computation, self.source.architecture, self.nest, count)
 
     def _read(self, count: int) -> tuple[Mapping, Cost | Infeasible]:
         """The nest that stands in `nest`, and its cost."""

@@ -105,13 +105,7 @@ class GeneticMapper:
             raise UserError(f"crossover must be in [0, 1] and mutation > 0, got {self.crossover} and {self.mutation}")
 
     def map(
-        self,
-        problem: MappingProblem,
-        objective: Objective,
-        *,
-        budget: Budget,
-        seed: int,
-        reuse: Reuse = Reuse.TIMELOOP,
+        self, problem: MappingProblem, objective: Objective, *, budget: Budget, seed: int, reuse: Reuse = Reuse.TIMELOOP
     ) -> MapResult:
         """See `codesign.mappers.protocol.Mapper`. `evaluated` counts all genomes, valid or not."""
         started = clock.wall_seconds()
@@ -145,10 +139,7 @@ class GeneticMapper:
         from pymoo.core.problem import Problem
         from pymoo.core.termination import NoTermination
 
-        wanted = budget.evaluations
-        if wanted is None:
-            wanted = self.population * self.generations if budget.time_limit_s is None else 1 << 62
-        deadline = math.inf if budget.time_limit_s is None else started + budget.time_limit_s
+        wanted = budget.scored_or(self.population * self.generations) or 1 << 62
         rng = np.random.default_rng(seed)
         size = shape.size
         start = rng.random((self.population, size))
@@ -176,7 +167,7 @@ class GeneticMapper:
             for child in children:
                 child.evaluated.update({"F", "G", "H"})
             algorithm.tell(infills=children)
-            if clock.wall_seconds() >= deadline:
+            if clock.is_spent(budget, started):
                 break
         return best, best_value, evaluated
 

@@ -20,7 +20,7 @@ from codesign.cost.arrays import Reuse
 from codesign.mappers.driver import Encoded, Scorer, value_of_state
 from codesign.mappers.feasibility import smallest_tiles_exceed
 from codesign.mappers.protocol import MapResult
-from codesign.mappers.resident_orders import chain_order, make_chains
+from codesign.mappers.resident_orders import active_loops, chain_orders, make_chains
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.nest import IntArray
 from codesign.mapping.space import MapState, copy_state, draw_state, outermost_state
@@ -33,10 +33,7 @@ CHUNK = 64
 def _count_orders(table: IntArray, most: int, sizes: IntArray) -> None:
     """How many orders each level has: those of a level with one loop are all the same."""
     for v in range(sizes.shape[0]):
-        active = 0
-        for d in range(table.shape[1]):
-            active += table[v, d] > 1
-        sizes[v] = most if active > 1 else 1
+        sizes[v] = most if active_loops(table, v) > 1 else 1
 
 
 @njit
@@ -53,14 +50,6 @@ def _next_orders(state: MapState, choice: IntArray, sizes: IntArray, orders: Int
 
 
 @njit
-def _first_orders(state: MapState, choice: IntArray, orders: IntArray) -> None:
-    """Set every level to the first order."""
-    for v in range(choice.size):
-        choice[v] = 0
-        state.order[v] = orders[0, v]
-
-
-@njit
 def _explore(
     scorer: Scorer, state: MapState, best: MapState, best_value: float, failures: int, orders: IntArray,
     random: RandomState, limits: tuple[int, int, int],
@@ -68,13 +57,10 @@ def _explore(
     """Draw factorisations and walk the pruned orders of each.
 
     Args:
-        scorer: The problem.
-        state: Scratch.
         best: Best state so far, overwritten by better ones.
         best_value: Its value.
         failures: Valid mappings since it was found.
         orders: ``C x L x D`` orders that differ in what stays put.
-        random: Random state.
         limits: Factorisations to draw, valid mappings to score, failures that end the search.
 
     Returns:
@@ -86,7 +72,8 @@ def _explore(
     valid = 0
     for _ in range(limits[0]):
         draw_state(scorer.space, state, random)
-        _first_orders(state, choice, orders)
+        choice[:] = 0
+        state.order[:] = orders[0]
         value = value_of_state(scorer, state)
         _count_orders(scorer.table, orders.shape[0], sizes)
         more = value < np.inf  # whether tiles fit does not depend on the order
@@ -128,13 +115,7 @@ class HybridMapper:
                 raise UserError(f"`{field}` must be an integer >= 1, got {value!r}", where="mapper 'hybrid'")
 
     def map(
-        self,
-        problem: MappingProblem,
-        objective: Objective,
-        *,
-        budget: Budget,
-        seed: int,
-        reuse: Reuse = Reuse.TIMELOOP,
+        self, problem: MappingProblem, objective: Objective, *, budget: Budget, seed: int, reuse: Reuse = Reuse.TIMELOOP
     ) -> MapResult:
         """See `codesign.mappers.protocol.Mapper`. `evaluated` counts valid mappings, as the papers do."""
         problem.need_perfect(self.name)
@@ -143,7 +124,7 @@ class HybridMapper:
         if smallest_tiles_exceed(encoded):
             return encoded.result(None, 1, started, seed)
         threads = self.threads if budget.evaluations is None else min(self.threads, budget.evaluations)
-        deadline = math.inf if budget.time_limit_s is None else started + budget.time_limit_s
+        deadline = budget.deadline(started)
 
         def search(thread: int) -> tuple[float, int, MapState]:
             share = 1 << 62
@@ -179,6 +160,4 @@ def pruned_orders(encoded: Encoded) -> IntArray:
     """Orders of every level that differ in which tensors stay put while the innermost loops run: ``C x L x D``."""
     computation = encoded.source.computation
     relevant = tuple(tuple(dim in t.dims for t in computation.tensors) for dim in computation.dims)
-    levels = range(encoded.space.order.shape[0])
-    rows = [[chain_order(encoded.space, v, chain, relevant) for v in levels] for chain in make_chains(relevant)]
-    return np.array(rows, np.int64)
+    return chain_orders(encoded.space, make_chains(relevant), relevant)

@@ -5,6 +5,7 @@ A bound of 7 splits into 7 or nothing; padded to 8 it splits into 2, 4 and 8, at
 so that nothing is padded unless it pays.
 """
 
+import math
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -50,13 +51,7 @@ class PaddingMapper:
         return f"{self.inner.name}, padded"
 
     def map(
-        self,
-        problem: MappingProblem,
-        objective: Objective,
-        *,
-        budget: Budget,
-        seed: int,
-        reuse: Reuse = Reuse.TIMELOOP,
+        self, problem: MappingProblem, objective: Objective, *, budget: Budget, seed: int, reuse: Reuse = Reuse.TIMELOOP
     ) -> MapResult:
         """See `codesign.mappers.protocol.Mapper`.
 
@@ -67,7 +62,7 @@ class PaddingMapper:
         problems = [replace(problem, computation=computation) for computation in candidates]
         tried = map_each(self.inner, problems, objective, budget=budget, seed=seed, reuse=reuse)
         results = tried.results
-        number, best = min(results, key=lambda pair: objective.of(pair[1].cost) if pair[1].cost else float("inf"))
+        number, best = min(results, key=lambda pair: pair[1].value(objective))
         computation, given = candidates[number], problem.computation
         report = PaddingReport(
             changed=tuple((d, b, computation.sizes[d]) for d, b in given.sizes.items() if computation.sizes[d] != b),
@@ -84,7 +79,6 @@ def padded_computations(computation: Computation, most: int, waste: float) -> tu
     """The computation and padded ones, least work first.
 
     Args:
-        computation: The operator.
         most: How many at most, this one included.
         waste: Most work added, as a share of the multiply-accumulates.
 
@@ -100,10 +94,10 @@ def padded_computations(computation: Computation, most: int, waste: float) -> tu
         found = [
             (*head, size)
             for head, size in product(found, _richer(bound, limit))
-            if _macs((*head, size)) <= base * limit
+            if math.prod((*head, size)) <= base * limit
         ]
-        found = sorted(found, key=_macs)[: 50 * most]
-    chosen = sorted(found, key=_macs)[:most]
+        found = sorted(found, key=math.prod)[: 50 * most]
+    chosen = sorted(found, key=math.prod)[:most]
     return tuple(replace(computation, bounds=bounds) for bounds in chosen)
 
 
@@ -115,10 +109,3 @@ def _richer(bound: int, limit: float) -> tuple[int, ...]:
     sizes = {bound, max(near, key=lambda size: (len(divisors(size)), -size))}
     sizes |= {size for of in (4, 16) if (size := -(-bound // of) * of) <= bound * limit}
     return tuple(sorted(sizes))
-
-
-def _macs(bounds: tuple[int, ...]) -> int:
-    total = 1
-    for bound in bounds:
-        total *= bound
-    return total

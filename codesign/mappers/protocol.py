@@ -1,9 +1,10 @@
 """The interface every mapper has: a problem, an objective and a budget go in, the best mapping comes out."""
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
-from codesign.core.goals import Budget, Objective, Proof
+from codesign.core.goals import Budget, Costs, Objective, Proof
 from codesign.core.json_types import Json, JsonObject
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible
@@ -93,16 +94,8 @@ class PaddingReport:
         }
 
 
-class Judged(Protocol):
+class Judged(Costs, Protocol):
     """A cost, whatever its rules."""
-
-    @property
-    def latency_cycles(self) -> float:
-        """Cycles of the mapping."""
-
-    @property
-    def energy_pj(self) -> float:
-        """Dynamic energy of the mapping in pJ."""
 
     @property
     def edp(self) -> float:
@@ -166,11 +159,20 @@ class MapResult:
     padding: PaddingReport | None = None
     alternatives: tuple[Mapping, ...] = ()
 
+    def value(self, objective: Objective) -> float:
+        """The objective of the mapping; infinite where there is none."""
+        return math.inf if self.cost is None else objective.of(self.cost)
+
+    def bound(self, objective: Objective) -> float:
+        """A value that no mapping is below: infinite where it is proven that there is none, 0 where nothing is known."""
+        if self.cost is None:
+            return math.inf if self.proof is Proof.OPTIMAL else 0.0
+        return 0.0 if self.gap is None else objective.of(self.cost) / (1.0 + self.gap)
+
     def shown(self, objective: Objective) -> float | None:
         """The bound that a search with a gap ended with; None where the mapping is optimal."""
-        if self.proof is Proof.OPTIMAL or self.cost is None or self.gap is None:
-            return None
-        return objective.of(self.cost) / (1.0 + self.gap)
+        known = self.cost is not None and self.gap is not None and self.proof is not Proof.OPTIMAL
+        return self.bound(objective) if known else None
 
     def to_json(self) -> JsonObject:
         """The form `codesign map --format json` prints."""
@@ -197,12 +199,6 @@ class Mapper(Protocol):
         """What the command line calls it."""
 
     def map(
-        self,
-        problem: MappingProblem,
-        objective: Objective,
-        *,
-        budget: Budget,
-        seed: int,
-        reuse: Reuse = Reuse.TIMELOOP,
+        self, problem: MappingProblem, objective: Objective, *, budget: Budget, seed: int, reuse: Reuse = Reuse.TIMELOOP
     ) -> MapResult:
         """The best mapping found within the budget; never an invalid one."""

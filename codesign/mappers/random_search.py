@@ -11,10 +11,9 @@ from codesign.core.jit import njit
 from codesign.core.rng import RandomState, make_state
 from codesign.cost.arrays import Reuse
 from codesign.cost.packed import VALID
-from codesign.mappers.driver import Encoded, Scorer, score_state, value_of_state
+from codesign.mappers.driver import Encoded, Scorer, value_of_state
 from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem
-from codesign.mapping.nest import FloatArray
 from codesign.mapping.space import MapState, copy_state, draw_state, outermost_state
 
 
@@ -34,31 +33,6 @@ def _search(
     return best_value, valid
 
 
-@njit
-def _sample(scorer: Scorer, state: MapState, random: RandomState, draws: int, found: FloatArray) -> tuple[int, int]:
-    """Draw at most `draws` states until `found` is full of costs of valid ones; returns (valid, drawn)."""
-    valid = drawn = 0
-    while valid < found.shape[0] and drawn < draws:
-        draw_state(scorer.space, state, random)
-        drawn += 1
-        status, energy, cycles = score_state(scorer, state)
-        if status == VALID:
-            found[valid, 0], found[valid, 1] = energy, cycles
-            valid += 1
-    return valid, drawn
-
-
-def sample_costs(
-    problem: MappingProblem, count: int, *, seed: int, max_draws: int = 100_000_000, reuse: Reuse = Reuse.TIMELOOP
-) -> tuple[FloatArray, int]:
-    """Costs of random valid mappings, ``n x 2`` (energy_pj, latency_cycles) with n <= `count`, and the mappings drawn for them."""
-    encoded = Encoded.of(problem, reuse)
-    found = np.empty((count, 2))
-    state = outermost_state(encoded.space)
-    valid, drawn = _sample(encoded.scorer(Objective.ENERGY), state, make_state(seed), max_draws, found)
-    return found[:valid], int(drawn)
-
-
 @dataclass(frozen=True)
 class RandomMapper:
     """Uniform random slots, orders and bypasses; `evaluated` counts valid mappings only, as the papers do.
@@ -71,22 +45,14 @@ class RandomMapper:
     name: ClassVar[str] = "random"
 
     def map(
-        self,
-        problem: MappingProblem,
-        objective: Objective,
-        *,
-        budget: Budget,
-        seed: int,
-        reuse: Reuse = Reuse.TIMELOOP,
+        self, problem: MappingProblem, objective: Objective, *, budget: Budget, seed: int, reuse: Reuse = Reuse.TIMELOOP
     ) -> MapResult:
         """See `codesign.mappers.protocol.Mapper`. Without a budget, 10,000 valid mappings are scored."""
         started = clock.wall_seconds()
         encoded = Encoded.of(problem, reuse)
         random, scorer = make_state(seed), encoded.scorer(objective)
         state, best = outermost_state(encoded.space), outermost_state(encoded.space)
-        wanted = budget.evaluations
-        if wanted is None and budget.time_limit_s is None:
-            wanted = 10_000
+        wanted = budget.scored_or(10_000)
         best_value = np.inf
         valid = draws = 0
         if encoded.space.least_units <= 1 and encoded.score(state)[0] != VALID:
@@ -96,6 +62,6 @@ class RandomMapper:
             best_value, found = _search(scorer, state, best, best_value, random, chunk)
             valid += found
             draws += chunk
-            if budget.time_limit_s is not None and clock.wall_seconds() - started >= budget.time_limit_s:
+            if clock.is_spent(budget, started):
                 break
         return encoded.result(best if np.isfinite(best_value) else None, valid, started, seed)

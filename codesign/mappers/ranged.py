@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from codesign.core.errors import UserError
-from codesign.core.goals import Budget, Objective, Proof
+from codesign.core.goals import Budget, Objective, proof_of
 from codesign.cost.arrays import Reuse
 from codesign.mappers.protocol import Mapper, MapResult
 from codesign.mappers.wrapped import Tried, checked, map_each
@@ -21,11 +21,7 @@ MOST_CHOICES = 512
 
 @dataclass(frozen=True)
 class RangedMapper:
-    """Maps every combination of factors that the ranges of a problem allow; without ranges it is the mapper inside.
-
-    Args:
-        inner: The mapper.
-    """
+    """Maps every combination of factors that the ranges of a problem allow; without ranges it is the mapper inside."""
 
     inner: Mapper
 
@@ -35,13 +31,7 @@ class RangedMapper:
         return self.inner.name
 
     def map(
-        self,
-        problem: MappingProblem,
-        objective: Objective,
-        *,
-        budget: Budget,
-        seed: int,
-        reuse: Reuse = Reuse.TIMELOOP,
+        self, problem: MappingProblem, objective: Objective, *, budget: Budget, seed: int, reuse: Reuse = Reuse.TIMELOOP
     ) -> MapResult:
         """See `codesign.mappers.protocol.Mapper`. Budgets are shared evenly among the combinations.
 
@@ -57,18 +47,9 @@ class RangedMapper:
 def _best(tried: Tried, objective: Objective) -> MapResult:
     """The best result, its proof that of all of them together."""
     found = [result for _, result in tried.results]
-    values = [objective.of(r.cost) if r.cost is not None else math.inf for r in found]
-    best = found[values.index(min(values))]
-    bounds = [
-        v / (1.0 + r.gap) if r.gap is not None else 0.0 for v, r in zip(values, found, strict=True) if v < math.inf
-    ]
-    unknown = any(r.cost is None and r.proof is not Proof.OPTIMAL for r in found)  # a search that found nothing
-    bound = min(bounds, default=0.0) if tried.complete and not unknown else 0.0
-    proof, gap = Proof.NONE, None
-    if best.cost is not None and bound >= min(values):
-        proof, gap = Proof.OPTIMAL, 0.0
-    elif best.cost is not None and bound > 0.0:
-        proof, gap = Proof.GAP, min(values) / bound - 1.0
+    best = min(found, key=lambda result: result.value(objective))
+    bound = min(result.bound(objective) for result in found) if tried.complete else 0.0
+    proof, gap = proof_of(best.value(objective), bound)
     return replace(best, evaluated=tried.evaluated, seconds=tried.seconds, proof=proof, gap=gap)
 
 

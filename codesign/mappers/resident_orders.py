@@ -6,6 +6,10 @@ a handful of orders worth looking at, however many dimensions it has.
 
 from collections.abc import Iterable
 
+import numpy as np
+
+from codesign.core.jit import njit
+from codesign.mapping.nest import IntArray
 from codesign.mapping.space import MapSpace
 
 Chain = tuple[frozenset[int], ...]
@@ -47,15 +51,23 @@ def chain_phase(chain: Chain, relevant: tuple[bool, ...]) -> int:
     return len(chain)
 
 
-def chain_order(space: MapSpace, v: int, chain: Chain, relevant: tuple[tuple[bool, ...], ...]) -> list[int]:
-    """The order row of a level under a chain, outermost first; dimensions whose place is fixed keep it.
+def chain_orders(space: MapSpace, chains: Iterable[Chain], relevant: tuple[tuple[bool, ...], ...]) -> IntArray:
+    """Orders of every level under every chain: ``C x L x D``; arguments as in `chain_order`."""
+    levels = range(space.order.shape[0])
+    return np.array([[chain_order(space, v, chain, relevant) for v in levels] for chain in chains], np.int64)
 
-    Args:
-        space: The map space.
-        v: The level.
-        chain: What stays put.
-        relevant: ``D x T`` whether a dimension sizes a tensor.
-    """
+
+def chain_order(space: MapSpace, v: int, chain: Chain, relevant: tuple[tuple[bool, ...], ...]) -> list[int]:
+    """The order row of a level under a chain, outermost first; dimensions whose place is fixed keep it. `relevant` is ``D x T``."""
     free = [int(d) for d in space.order[v, : space.n_free[v]]]
     free.sort(key=lambda d: -chain_phase(chain, relevant[d]))
     return [*free, *(int(d) for d in space.order[v, space.n_free[v] :])]
+
+
+@njit
+def active_loops(table: IntArray, v: int) -> int:
+    """Dimensions that have a loop at a level."""
+    active = 0
+    for d in range(table.shape[1]):
+        active += table[v, d] > 1
+    return active

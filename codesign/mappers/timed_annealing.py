@@ -13,22 +13,21 @@ the walk are simulated; the rest count by that rule. So no mapping becomes the b
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from codesign.core import clock
-from codesign.core.goals import Budget
+from codesign.core.goals import Budget, Objective
 from codesign.core.jit import njit
 from codesign.core.rng import RandomState, make_state, uniform
 from codesign.cost.kernel import score
-from codesign.cost.packed import VALID, Kernel
+from codesign.cost.packed import VALID
 from codesign.mappers.annealing import Walkers
-from codesign.mappers.driver import Encoded, value_of
+from codesign.mappers.driver import Encoded, Scorer, value_of
 from codesign.mappers.moves import Cooling, change_state, rate
 from codesign.mapping.mapping import Mapping
-from codesign.mapping.nest import BYPASSED, TEMPORAL, IntArray, Nest, decode_nest, encode_nest
-from codesign.mapping.space import MapSpace, MapState, build_nest, copy_state, factor_table, outermost_state
+from codesign.mapping.nest import BYPASSED, TEMPORAL, Nest, encode_nest
+from codesign.mapping.space import MapState, build_nest, copy_state, outermost_state
 from codesign.timing.derive import Machine, derive
 from codesign.timing.engine import COMPLETE, run
 from codesign.timing.event_state import SIMULATED
@@ -49,23 +48,11 @@ EFFORT = 25_000_000
 """Simulated operations after which no further walk begins: two or three seconds."""
 
 
-class TimedWalk(NamedTuple):
-    """What a walk needs besides the problem.
-
-    Attributes:
-        machine: Constants of the event tier.
-        objective: As in `codesign.mappers.driver.OBJECTIVE_CODE`.
-    """
-
-    machine: Machine
-    objective: int
-
-
 @njit
 def timed_value(
-    kernel: Kernel, nest: Nest, count: int, walk: TimedWalk, energy: float, cycles: float, most: float, best: float
+    scorer: Scorer, machine: Machine, count: int, energy: float, cycles: float, most: float, best: float
 ) -> tuple[float, int]:
-    """The objective of a nest that `score` has just found valid, with simulated cycles where it may be below `best`; infinite where cut short.
+    """The objective of a nest just found valid, with simulated cycles where it may be below `best`; infinite where cut short.
 
     Where the cycles with waits in closed form already give more than `most`, or no less than `best`, the value is theirs and
     nothing is simulated.
@@ -73,44 +60,33 @@ def timed_value(
     Returns:
         The value, and the operations simulated.
     """
-    plan, _ = derive(kernel, nest, count, walk.machine)
-    least = value_of(walk.objective, energy, max(cycles, least_cycles(plan)))
+    plan, _ = derive(scorer.kernel, scorer.nest, count, machine)
+    least = value_of(scorer.objective, energy, max(cycles, least_cycles(plan)))
     if least > most or least >= best:
         return least, 0
     result = run(plan, True, OPERATIONS, np.zeros((0, 4)))
-    value = value_of(walk.objective, energy, result[1]) if result[0] == COMPLETE else np.inf
+    value = value_of(scorer.objective, energy, result[1]) if result[0] == COMPLETE else np.inf
     return value, result[5][SIMULATED]
 
 
 @njit
 def anneal_timed(
-    kernel: Kernel,
-    space: MapSpace,
-    walkers: Walkers,
-    nest: Nest,
-    table: IntArray,
-    random: RandomState,
-    cooling: Cooling,
-    walk: TimedWalk,
+    scorer: Scorer, machine: Machine, walkers: Walkers, random: RandomState, cooling: Cooling
 ) -> tuple[float, int]:
-    """Walk from the state at hand; `walkers.best` receives the best state met.
-
-    Returns:
-        The best value, infinite where no state was valid, and the operations simulated.
-    """
+    """Walk from the state at hand, the best met kept in `walkers.best`; returns its value, infinite where no state was valid, and the operations simulated."""
     current, best, operations = np.inf, np.inf, 0
     temperature, factor = cooling.hot, rate(cooling)
     for move in range(cooling.moves):
         copy_state(walkers.state, walkers.trial)
         if move > 0:
-            change_state(space, walkers.trial, random)
-        count = build_nest(space, walkers.trial, table, nest)
-        status, energy, cycles = score(kernel, nest, count)
+            change_state(scorer.space, walkers.trial, random)
+        count = build_nest(scorer.space, walkers.trial, scorer.table, scorer.nest)
+        status, energy, cycles = score(scorer.kernel, scorer.nest, count)
         temperature *= factor
         most = current * uniform(random) ** -temperature if current < np.inf else np.inf
-        if status != VALID or value_of(walk.objective, energy, cycles) > most:
+        if status != VALID or value_of(scorer.objective, energy, cycles) > most:
             continue
-        value, spent = timed_value(kernel, nest, count, walk, energy, cycles, most, best)
+        value, spent = timed_value(scorer, machine, count, energy, cycles, most, best)
         operations += spent
         if value > most or value == np.inf:
             continue
@@ -163,7 +139,7 @@ def search_timed(
     encoded: Encoded,
     starts: Sequence[Mapping],
     machine: Machine,
-    objective: int,
+    objective: Objective,
     budget: Budget,
     seed: int,
     *,
@@ -174,23 +150,16 @@ def search_timed(
     Every start has its walk. Walks after these begin in turn at the best mapping met, with all loops outermost, and at a start.
 
     Args:
-        encoded: The problem.
         starts: Mappings of it; not empty.
-        machine: Constants of the event tier.
-        objective: As in `codesign.mappers.driver.OBJECTIVE_CODE`.
-        budget: Of the search.
-        seed: Of the random choices.
         walks: How many at most.
     """
     began = clock.wall_seconds()
-    space, table = encoded.space, factor_table(encoded.space)
-    walk = TimedWalk(machine, objective)
+    space, scorer = encoded.space, encoded.scorer(objective)
     best, value = outermost_state(space), math.inf
     scored = operations = 0
     for i in range(walks):
-        late = budget.time_limit_s is not None and clock.wall_seconds() - began >= budget.time_limit_s
         moves = MOVES if budget.evaluations is None else min(MOVES, budget.evaluations - scored)
-        if late or moves < 1 or operations >= EFFORT:
+        if clock.is_spent(budget, began) or moves < 1 or operations >= EFFORT:
             break
         met, turn = outermost_state(space), i % 3 if i >= len(starts) else _AT_A_START
         state = outermost_state(space) if turn == _OUTERMOST else state_of(encoded, starts[i % len(starts)])
@@ -199,12 +168,11 @@ def search_timed(
             copy_state(best, state)
         walkers = Walkers(state, outermost_state(space), met)
         random, cooling = make_state(seed, i), Cooling(moves, 0.2 * HOT if from_best else HOT, COLD)
-        found, spent = anneal_timed(encoded.kernel, space, walkers, encoded.nest, table, random, cooling, walk)
+        found, spent = anneal_timed(scorer, machine, walkers, random, cooling)
         scored, operations = scored + moves, operations + spent
         if found < value:
             value = found
             copy_state(met, best)
     if not math.isfinite(value):
         return None, scored
-    count = build_nest(space, best, table, encoded.nest)
-    return decode_nest(encoded.source.computation, encoded.source.architecture, encoded.nest, count), scored
+    return encoded.mapping_of(best), scored

@@ -17,13 +17,11 @@ class Tried:
 
     Args:
         results: Number of the problem and its result, of all that were mapped.
-        refused: The messages of those that cannot be.
         complete: Whether none was left out for lack of budget.
         seconds: Wall-clock time of all.
     """
 
     results: tuple[tuple[int, MapResult], ...]
-    refused: tuple[UserError, ...]
     complete: bool
     seconds: float
 
@@ -73,7 +71,7 @@ def map_each(
     if not results:
         raise UserError("the budget is too small for a single one of the problems to be tried")
     complete = len(results) + len(refused) == len(problems)
-    return Tried(tuple(results), tuple(refused), complete, clock.wall_seconds() - started)
+    return Tried(tuple(results), complete, clock.wall_seconds() - started)
 
 
 def _share(budget: Budget, left: int, spent_s: float, evaluated: int) -> Budget | None:

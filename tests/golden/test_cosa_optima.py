@@ -27,7 +27,7 @@ def _solver_is_loaded() -> None:
 @pytest.mark.parametrize("case", list(cases()), ids=str)
 @pytest.mark.thinned(5)
 def test_the_optimum_is_the_reference(case: Case) -> None:
-    solution = solve(make_program(case.problem, Settings(reading=Reading.parse(case.reading))).linear)
+    solution = solve(make_program(case.problem, Settings(reading=Reading(case.reading))).linear)
     assert solution.status is Status.OPTIMAL
     assert math.isclose(solution.objective, case.expected["objective"], abs_tol=TOLERANCE)
     assert solution.objective - solution.bound <= TOLERANCE
@@ -38,7 +38,7 @@ def test_the_optimum_is_the_reference(case: Case) -> None:
 def test_the_optimum_is_quick(case: Case) -> None:
     def seconds() -> float:
         started = time.process_time()
-        solve(make_program(case.problem, Settings(reading=Reading.parse(case.reading))).linear)
+        solve(make_program(case.problem, Settings(reading=Reading(case.reading))).linear)
         return time.process_time() - started
 
     assert min(seconds() for _ in range(3)) < CPU_SECONDS  # a busy machine inflates CPU time: the best counts
@@ -52,7 +52,7 @@ def test_the_aggregated_program_equals_the_published_one(case: Case) -> None:
 
 @pytest.mark.parametrize("case", list(cases())[::7], ids=str)
 def test_the_solvers_agree(case: Case) -> None:
-    program = make_program(case.problem, Settings(reading=Reading.parse(case.reading))).linear
+    program = make_program(case.problem, Settings(reading=Reading(case.reading))).linear
     assert math.isclose(solve(program, Solver.CP_SAT).objective, solve(program).objective, abs_tol=TOLERANCE)
 
 

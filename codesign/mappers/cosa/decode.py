@@ -8,7 +8,7 @@ from codesign.core.jit import njit
 from codesign.mappers.cosa.integer_program import Program
 from codesign.mappers.driver import Scorer, value_of_state
 from codesign.mappers.moves import shift
-from codesign.mappers.resident_orders import Chain, chain_order, chain_phase
+from codesign.mappers.resident_orders import Chain, active_loops, chain_order, chain_phase
 from codesign.mapping.nest import IntArray
 from codesign.mapping.space import MapSpace, MapState, copy_state, outermost_state
 
@@ -87,22 +87,6 @@ def order_by_chains(program: Program, space: MapSpace, state: MapState, chosen: 
         state.order[v] = chain_order(space, v, chain, relevant)
 
 
-def chain_orders(program: Program, space: MapSpace) -> IntArray:
-    """Order rows to try at every level: ``C x L x D``, one per chain."""
-    levels = range(space.order.shape[0])
-    rows = [[chain_order(space, v, chain, program.matrices.relevant) for v in levels] for chain in program.chains]
-    return np.array(rows, np.int64)
-
-
-@njit
-def _active_loops(table: IntArray, v: int) -> int:
-    """Dimensions that have a loop at a level."""
-    active = 0
-    for d in range(table.shape[1]):
-        active += table[v, d] > 1
-    return active
-
-
 @njit
 def _try_shifts(scorer: Scorer, state: MapState, trial: MapState, v: int, best: float, limit: int) -> tuple[float, int]:
     """Move single loops of level v to other places; the state becomes the best seen. Returns its value and how many were scored."""
@@ -150,10 +134,8 @@ def choose_orders(scorer: Scorer, state: MapState, trial: MapState, orders: IntA
     Descent: per level the orders of all chains, then single loops moved to other places, until nothing improves.
 
     Args:
-        scorer: The problem.
         state: Overwritten by the best state found.
-        trial: Scratch.
-        orders: ``C x L x D`` from `chain_orders`.
+        orders: ``C x L x D`` of the chains.
         limit: Mappings to score at most.
 
     Returns:
@@ -167,7 +149,7 @@ def choose_orders(scorer: Scorer, state: MapState, trial: MapState, orders: IntA
     while improved:
         improved = False
         for v in range(n_levels):
-            if _active_loops(scorer.table, v) < 2:
+            if active_loops(scorer.table, v) < 2:
                 continue
             for c in range(orders.shape[0]):
                 if scored >= limit:

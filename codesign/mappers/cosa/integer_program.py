@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from codesign.arch.architecture import Fanout
-from codesign.core.errors import UserError, member_of
+from codesign.core.errors import UserError
 from codesign.mappers.cosa.linear import LinearProgram, Row
 from codesign.mappers.cosa.matrices import Matrices, Reading, make_matrices
 from codesign.mappers.resident_orders import Chain, chain_phase, make_chains
@@ -25,15 +25,6 @@ class Form(Enum):
 
     WEIGHTED = "weighted"
     BALANCE = "balance"
-
-    @classmethod
-    def parse(cls, name: str) -> "Form":
-        """The form of that name.
-
-        Raises:
-            UserError: There is none.
-        """
-        return member_of(cls, name, "form of the objective")
 
 
 @dataclass(frozen=True)
@@ -74,7 +65,7 @@ class Place:
     """A variable: how many of a group's equal primes lie in one slot.
 
     Args:
-        group: Index into `Program.groups`.
+        group: Number of the group.
         dim: Dimension.
         prime: The prime.
         level: Level, 0 outermost.
@@ -119,7 +110,6 @@ class Program:
         settings: How it was set up.
         matrices: Its constants.
         dims: Names of the dimensions.
-        groups: Triples (dimension, prime, how many).
         places: The count variables.
         group_of: The group of every prime of the map space.
         chains: Possible choices at the network level: nested sets of tensors, largest first.
@@ -134,7 +124,6 @@ class Program:
     settings: Settings
     matrices: Matrices
     dims: tuple[str, ...]
-    groups: tuple[tuple[int, int, int], ...]
     places: tuple[Place, ...]
     group_of: tuple[int, ...]
     chains: tuple[Chain, ...]
@@ -203,7 +192,6 @@ def make_program(problem: MappingProblem, settings: Settings) -> Program:
         settings,
         matrices,
         problem.computation.dims,
-        tuple((d, p, n) for (d, p, _), n in zip(groups, counts, strict=True)),
         tuple(places),
         tuple(group_of[p] for p in range(len(group_of))),
         chains,

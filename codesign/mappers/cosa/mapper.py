@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from codesign.core import clock
-from codesign.core.errors import UserError
+from codesign.core.errors import UserError, member_of
 from codesign.core.goals import Budget, Objective
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible
-from codesign.mappers.cosa.decode import chain_orders, choose_orders
+from codesign.mappers.cosa.decode import choose_orders
 from codesign.mappers.cosa.integer_program import PUBLISHED, Form, Settings, make_program
 from codesign.mappers.cosa.matrices import Reading
 from codesign.mappers.cosa.padding import padded
@@ -19,6 +19,7 @@ from codesign.mappers.cosa.solvers import Solution, Solver
 from codesign.mappers.driver import Encoded, value_of
 from codesign.mappers.feasibility import smallest_tiles_exceed
 from codesign.mappers.protocol import MapResult, MipReport
+from codesign.mappers.resident_orders import chain_orders
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.nest import IntArray
 from codesign.mapping.space import MapState, copy_state, outermost_state
@@ -69,15 +70,15 @@ class CosaMapper:
         if self.enumeration not in ("sweep", "cuts"):
             raise UserError(f"`enumeration` must be sweep or cuts, got {self.enumeration!r}", where="mapper 'cosa'")
         self.settings()
-        Solver.parse(self.solver)
+        member_of(Solver, self.solver, "MIP solver")
 
     def settings(self) -> Settings:
         """The program's settings that the options say."""
         weights = replace(PUBLISHED, utilization=self.utilization, compute=self.compute, traffic=self.traffic)
         return Settings(
-            reading=Reading.parse(self.reading),
+            reading=member_of(Reading, self.reading, "reading of CoSA"),
             weights=weights,
-            form=Form.parse(self.form),
+            form=member_of(Form, self.form, "form of the objective"),
             network_level=self.network_level or None,
         )
 
@@ -93,13 +94,7 @@ class CosaMapper:
         )
 
     def map(
-        self,
-        problem: MappingProblem,
-        objective: Objective,
-        *,
-        budget: Budget,
-        seed: int,
-        reuse: Reuse = Reuse.TIMELOOP,
+        self, problem: MappingProblem, objective: Objective, *, budget: Budget, seed: int, reuse: Reuse = Reuse.TIMELOOP
     ) -> MapResult:
         """See `codesign.mappers.protocol.Mapper`. Nothing is random; `evaluated` counts mappings scored by the kernel."""
         problem.need_perfect(self.name)
@@ -107,7 +102,7 @@ class CosaMapper:
         started = clock.wall_seconds()
         computation, padding = padded(problem.computation, self.pad_primes_above)
         encoded = Encoded.of(replace(problem, computation=computation), reuse)
-        solver = Solver.parse(self.solver)
+        solver = Solver(self.solver)
         program = make_program(encoded.source, self.settings())
         solution = solve_program(program, solver, budget.time_limit_s)
         chooser = _Chooser(encoded, objective, budget, started)
@@ -140,7 +135,7 @@ class CosaMapper:
             chooser.offer(outermost_state(encoded.space))
         if self.k > 1 and self.polish and chooser.best is not None:
             before = chooser.best_value
-            orders = chain_orders(program, encoded.space)
+            orders = chain_orders(encoded.space, program.chains, program.matrices.relevant)
             chooser.polish(self.polish, orders)
             if chooser.best_value < before:
                 polished = (
@@ -170,9 +165,7 @@ class _Chooser:
 
     def spent(self) -> bool:
         """Whether the budget is used up."""
-        if self.budget.evaluations is not None and self.evaluated >= self.budget.evaluations:
-            return True
-        return self.budget.time_limit_s is not None and clock.wall_seconds() - self.started >= self.budget.time_limit_s
+        return clock.is_spent(self.budget, self.started, self.evaluated)
 
     def offer(self, state: MapState) -> Cost | None:
         """Score a state as it stands; its cost if it is valid."""
@@ -192,7 +185,8 @@ class _Chooser:
             return
         state = outermost_state(self.encoded.space)
         copy_state(schedule.state, state)
-        scratch, orders = outermost_state(self.encoded.space), chain_orders(schedule.program, self.encoded.space)
+        scratch, program = outermost_state(self.encoded.space), schedule.program
+        orders = chain_orders(self.encoded.space, program.chains, program.matrices.relevant)
         value, scored = choose_orders(self.scorer, state, scratch, orders, left)
         self.evaluated += int(scored)
         self._keep(state, value)

@@ -8,7 +8,6 @@ import math
 from dataclasses import dataclass
 from enum import Enum
 
-from codesign.core.errors import member_of
 from codesign.mapping.constraints import Keep, MappingProblem
 from codesign.workloads.computation import Computation, Role, Tensor
 
@@ -25,15 +24,6 @@ class Reading(Enum):
     PAPER = "paper"
     HEAD = "head"
     PRE = "pre"
-
-    @classmethod
-    def parse(cls, name: str) -> "Reading":
-        """The reading of that name.
-
-        Raises:
-            UserError: There is none.
-        """
-        return member_of(cls, name, "reading of CoSA")
 
 
 @dataclass(frozen=True)
@@ -71,9 +61,7 @@ def make_matrices(problem: MappingProblem, reading: Reading, input_share: float 
     slid = [_sliding(computation, t) for t in computation.tensors]
     for d, dim in enumerate(computation.dims):
         window.append(tuple(any(d == w for w, _ in pairs) for pairs in slid))
-        relevant.append(
-            tuple(dim in t.dims and not w for t, w in zip(computation.tensors, window[-1], strict=True)),
-        )
+        relevant.append(tuple(dim in t.dims and not w for t, w in zip(computation.tensors, window[-1], strict=True)))
         stride.append(
             tuple(_stride(t, dim) if r else 1 for t, r in zip(computation.tensors, relevant[-1], strict=True))
         )

@@ -12,7 +12,6 @@ def padded(computation: Computation, above: int) -> tuple[Computation, tuple[tup
     """The computation with every bound that has a prime factor larger than `above` raised to the next smooth number.
 
     Args:
-        computation: The operator.
         above: Largest prime that is left alone; 0 leaves all alone.
 
     Returns:

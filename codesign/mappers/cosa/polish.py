@@ -22,10 +22,8 @@ def polish(
     After every improvement the loop orders and free bypasses are chosen anew by `choose_orders`.
 
     Args:
-        scorer: The problem.
         state: Overwritten by the best state found.
         scratch: Two states to work in.
-        orders: ``C x L x D`` orders that `choose_orders` tries.
         limit: Mappings to score at most.
 
     Returns:

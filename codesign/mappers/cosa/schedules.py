@@ -71,12 +71,7 @@ def solve_program(
 
 
 def repaired(
-    encoded: Encoded,
-    program: Program,
-    solution: Solution,
-    solver: Solver,
-    seconds_left: Clock,
-    rounds: int = ROUNDS,
+    encoded: Encoded, program: Program, solution: Solution, solver: Solver, seconds_left: Clock, rounds: int = ROUNDS
 ) -> Schedule | None:
     """The program's schedule; where it does not fit, that of the program tightened until it does.
 
@@ -107,11 +102,7 @@ def repaired(
 def _excess(
     encoded: Encoded, program: Program, solution: Solution, state: MapState
 ) -> tuple[tuple[int, int, float], ...] | None:
-    """By how many bits which tiles (level, tensor) must shrink in the program's own terms.
-
-    Returns:
-        None if the state is valid; empty if no program can mend it (the outermost level is too small).
-    """
+    """By how many bits which tiles (level, tensor) must shrink in the program's own terms; None if the state is valid, empty if the outermost level is too small."""
     status, _, _ = encoded.score(state)
     if status == VALID:
         return None
@@ -169,9 +160,7 @@ def sweep(base: Settings, outermost: str) -> Iterator[Settings]:
     """
     for swap, share, traffic, utilization in SWEEP:
         weights = replace(
-            base.weights,
-            traffic=base.weights.traffic * traffic,
-            utilization=base.weights.utilization * utilization,
+            base.weights, traffic=base.weights.traffic * traffic, utilization=base.weights.utilization * utilization
         )
         changed = replace(
             base,
@@ -199,7 +188,6 @@ def further_schedules(
     Ends when `attempts` programs have been solved or the first program has no other schedule.
 
     Args:
-        encoded: The problem.
         first: The program as the user set it up.
         best: Its schedule, repaired where needed; None if that failed.
         solver: For the others.

@@ -16,7 +16,7 @@ from enum import Enum
 from typing import Any
 
 from codesign.core import clock
-from codesign.core.errors import MissingDependencyError, member_of
+from codesign.core.errors import MissingDependencyError
 from codesign.mappers.cosa.linear import LinearProgram, Row
 
 SCALE = 10**6
@@ -37,15 +37,6 @@ class Solver(Enum):
     CP_SAT = "cp-sat"
     HIGHS = "highs"
     GUROBI = "gurobi"
-
-    @classmethod
-    def parse(cls, name: str) -> "Solver":
-        """The solver of that name.
-
-        Raises:
-            UserError: There is none.
-        """
-        return member_of(cls, name, "MIP solver")
 
 
 class Status(Enum):
@@ -95,16 +86,11 @@ _LIBRARIES = {Solver.CP_SAT: "ortools.sat.python.cp_model", Solver.HIGHS: "ortoo
 
 
 def solve(
-    program: LinearProgram,
-    solver: Solver = Solver.AUTO,
-    *,
-    time_limit_s: float | None = None,
-    effort: float = EFFORT,
+    program: LinearProgram, solver: Solver = Solver.AUTO, *, time_limit_s: float | None = None, effort: float = EFFORT
 ) -> Solution:
     """Solve a program.
 
     Args:
-        program: What to solve.
         solver: By which backend, on one thread.
         time_limit_s: Wall-clock limit beside the limit on effort.
         effort: Limit on the solver's work, see `EFFORT`.

@@ -37,13 +37,8 @@ def map_with_room(
 
     Args:
         mapper: Of the optimum; further searches have `FURTHER_EFFORT` at most.
-        problem: What to map.
-        objective: What is minimised.
         levels: Names of the buffers that may be halved.
         count: How many machines with halved buffers are searched at most.
-        budget: Of each search.
-        seed: See `codesign.mappers.protocol.Mapper`.
-        reuse: See `codesign.cost.arrays.Reuse`.
     """
     first = mapper.map(problem, objective, budget=budget, seed=seed, reuse=reuse)
     if first.mapping is None:

@@ -78,8 +78,6 @@ class Incumbent:
     """The best mapping found and how much work was done; the one mutable thing of a search.
 
     Args:
-        kernel: Scores mappings.
-        goal: What is minimised.
         deadline: Value of `clock.wall_seconds` at which to stop.
         effort: Cells of the dynamic program to fill at most.
         scored: Mappings to score at most.

@@ -22,9 +22,7 @@ def pareto(problem: MappingProblem, *, budget: Budget, reuse: Reuse = Reuse.TIME
     latency (the epsilon-constraint method), until no mapping is that quick.
 
     Args:
-        problem: What to map.
         budget: Its time limit is for all points together; `evaluations` is not used by exact search.
-        reuse: What a buffer need not fetch again.
 
     Returns:
         Proven points. If time ran out, the last one says so in its `proof` and quicker ones may be missing. Without any
@@ -43,14 +41,9 @@ def pareto(problem: MappingProblem, *, budget: Budget, reuse: Reuse = Reuse.TIME
     while True:
         best = new_incumbent(instance, Goal(Objective.ENERGY, limit), started, Budget(budget.time_limit_s))
         unsearched = search_even(instance, best)
-        if best.nest is None:
-            return (
-                tuple(reversed(_quickest_last(points)))
-                if points
-                else (to_result(instance, best, unsearched, started, 0),)
-            )
-        points.append(to_result(instance, best, unsearched, started, 0))
-        if points[-1].proof is not Proof.OPTIMAL or best.late:
+        if best.nest is not None or not points:
+            points.append(to_result(instance, best, unsearched, started, 0))
+        if best.nest is None or points[-1].proof is not Proof.OPTIMAL or best.late:
             return tuple(reversed(_quickest_last(points)))
         limit = best.cycles - 1.0
 
@@ -59,10 +52,6 @@ def _quickest_last(points: list[MapResult]) -> list[MapResult]:
     """Drop points that a quicker one equals in energy; quickest first."""
     kept: list[MapResult] = []
     for point in reversed(points):
-        if not kept or _energy(point) < _energy(kept[-1]) * (1.0 - 1e-12):
+        if not kept or point.value(Objective.ENERGY) < kept[-1].value(Objective.ENERGY) * (1.0 - 1e-12):
             kept.append(point)
     return kept
-
-
-def _energy(result: MapResult) -> float:
-    return result.cost.energy_pj if result.cost is not None else math.inf

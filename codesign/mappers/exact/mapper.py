@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from codesign.core import clock
 from codesign.core.errors import UserError
-from codesign.core.goals import OBJECTIVES, Budget, Objective, Proof
+from codesign.core.goals import OBJECTIVES, Budget, Objective, Proof, proof_of
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible, evaluate
 from codesign.cost.imperfect import refuse_imperfect
@@ -68,13 +68,7 @@ class ExactMapper:
             raise UserError("uneven search takes neither cycle_pj nor tolerance")
 
     def map(
-        self,
-        problem: MappingProblem,
-        objective: Objective,
-        *,
-        budget: Budget,
-        seed: int,
-        reuse: Reuse = Reuse.TIMELOOP,
+        self, problem: MappingProblem, objective: Objective, *, budget: Budget, seed: int, reuse: Reuse = Reuse.TIMELOOP
     ) -> MapResult:
         """See `codesign.mappers.protocol.Mapper`. Without a budget it runs until the optimum is proven."""
         started = clock.wall_seconds()
@@ -84,35 +78,28 @@ class ExactMapper:
 
             return map_uneven(
                 lambda left: replace(self, uneven=False).map(problem, objective, budget=left, seed=seed, reuse=reuse),
-                to_result, problem, objective, effort=math.inf if self.effort is None else self.effort,
-                budget=budget, seed=seed, reuse=reuse,
+                to_result, problem, objective, effort=self.effort or math.inf, budget=budget, seed=seed, reuse=reuse,
             )  # fmt: skip
         if self.cycle_pj:
             self._refuse_weight(problem)
+
+        def search(plain: MappingProblem, left: Budget) -> MapResult:
+            return self.map(plain, objective, budget=left, seed=seed, reuse=reuse)
+
         if problem.imperfect:
             refuse_imperfect(problem.computation, problem.architecture, reuse)
         if has_mesh(problem.architecture):
-            return map_on_mesh(
-                lambda plain, left: self.map(plain, objective, budget=left, seed=seed, reuse=reuse),
-                problem,
-                objective,
-                budget=budget,
-                seed=seed,
-                reuse=reuse,
-            )
+            return map_on_mesh(search, problem, objective, budget=budget, seed=seed, reuse=reuse)
         if problem.imperfect:
             from codesign.mappers.imperfect.proof import map_imperfect_exactly
 
-            return map_imperfect_exactly(
-                lambda plain, left: self.map(plain, objective, budget=left, seed=seed, reuse=reuse),
-                problem, objective, budget=budget, seed=seed, reuse=reuse,
-            )  # fmt: skip
+            return map_imperfect_exactly(search, problem, objective, budget=budget, seed=seed, reuse=reuse)
         problem.need_exact_factors()
         if problem.least_units > 1:
             return self._map_utilized(problem, objective, budget=budget, seed=seed, reuse=reuse)
         instance = make_instance(problem, reuse)
         goal = Goal(objective, cycle_pj=self.cycle_pj if objective == Objective.ENERGY else 0.0)
-        best = new_incumbent(instance, goal, started, budget, math.inf if self.effort is None else self.effort)
+        best = new_incumbent(instance, goal, started, budget, self.effort or math.inf)
         if not self.annealed:
             best.second_opinion = None
         best.tolerance = max(self.tolerance, TOLERANCE)
@@ -150,14 +137,8 @@ class ExactMapper:
         )
         found = AnnealingMapper().map(problem, objective, budget=rest, seed=seed, reuse=reuse)
         evaluated, seconds = free.evaluated + found.evaluated, free.seconds + found.seconds
-        gap = None
-        if found.cost is not None and free.gap is not None:
-            bound = objective.of(free.cost) / (1.0 + free.gap)
-            gap = objective.of(found.cost) / bound - 1.0 if bound > 0.0 else None
-        proof = Proof.NONE if gap is None else Proof.OPTIMAL if gap <= _ROUNDING else Proof.GAP
-        return replace(
-            found, evaluated=evaluated, seconds=seconds, proof=proof, gap=0.0 if proof is Proof.OPTIMAL else gap
-        )
+        proof, gap = proof_of(found.value(objective), free.bound(objective), _ROUNDING)
+        return replace(found, evaluated=evaluated, seconds=seconds, proof=proof, gap=gap)
 
 
 def _refuse_uncovered(objective: Objective, reuse: Reuse) -> None:
@@ -177,10 +158,10 @@ def new_incumbent(
     instance: Instance, goal: Goal, started: float, budget: Budget, effort: float = math.inf
 ) -> Incumbent:
     """An incumbent before any mapping is found."""
-    deadline = math.inf if budget.time_limit_s is None else started + budget.time_limit_s
     scored = math.inf if budget.evaluations is None else budget.evaluations
     opinion = None if math.isfinite(goal.latency_limit) else partial(_annealed, instance, goal.objective)
-    return Incumbent(make_kernel(instance.problem, instance.most_loops), goal, deadline, effort, scored, opinion)
+    kernel = make_kernel(instance.problem, instance.most_loops)
+    return Incumbent(kernel, goal, budget.deadline(started), effort, scored, opinion)
 
 
 def _begin_with(mapping: Mapping, instance: Instance, best: Incumbent) -> None:
@@ -224,14 +205,14 @@ def to_result(instance: Instance, best: Incumbent, unsearched: float, started: f
     cost = evaluate(source.computation, source.architecture, mapping, reuse=reuse)
     if isinstance(cost, Infeasible):
         raise AssertionError(f"the exact mapper built a mapping that does not fit: {cost}")
-    proven = not unsearched < best.value
+    gap: float | None
     proof, gap = Proof.OPTIMAL, 0.0
     if is_rescaled(source.computation, source.architecture):
         proof, gap = _sparse_proof(source, best, cost, min(unsearched, best.value))
-    elif not proven:
+    elif unsearched < best.value:
         proof, gap = Proof.GAP, (best.value - unsearched) / unsearched if unsearched > 0.0 else math.inf
     if instance.problem.peers.any():  # forwarding between neighbours is scored but not bounded
-        return MapResult(mapping, cost, None, best.evaluated, clock.wall_seconds() - started, Proof.NONE, None, seed)
+        proof, gap = Proof.NONE, None
     return MapResult(mapping, cost, None, best.evaluated, clock.wall_seconds() - started, proof, gap, seed)
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from codesign.arch.architecture import Architecture, Links
 from codesign.core import clock
-from codesign.core.goals import Budget, Objective, Proof
+from codesign.core.goals import Budget, Objective, proof_of
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, evaluate
 from codesign.mappers.annealing import AnnealingMapper, helping_budget
@@ -49,10 +49,6 @@ def map_on_mesh(
     Args:
         exact: The exact search of a problem without a mesh.
         problem: With a mesh.
-        objective: What is minimised.
-        budget: Of both searches.
-        seed: Of annealing.
-        reuse: See `codesign.cost.arrays.Reuse`.
 
     Returns:
         Proof OPTIMAL where the mesh costs the best mapping nothing, else GAP.
@@ -61,30 +57,19 @@ def map_on_mesh(
     bounded = exact(replace(problem, architecture=with_buses(problem.architecture)), budget)
     if bounded.mapping is None or bounded.cost is None:
         return bounded
-    bound = objective.of(bounded.cost) / (1.0 + (bounded.gap or 0.0)) if bounded.gap is not None else None
     found = evaluate(problem.computation, problem.architecture, bounded.mapping, reuse=reuse)
     assert isinstance(found, Cost)
-    best, mapping, evaluated = found, bounded.mapping, bounded.evaluated
-    if bound is None or objective.of(best) > bound:
+    best, bound, evaluated = replace(bounded, cost=found), bounded.bound(objective), bounded.evaluated
+    if best.value(objective) > bound:
         mapper = AnnealingMapper()
         scored = math.inf if budget.evaluations is None else budget.evaluations - evaluated
-        deadline = math.inf if budget.time_limit_s is None else started + budget.time_limit_s
-        rest = helping_budget(mapper, scored, deadline)
-        annealed = None if rest is None else mapper.map(problem, objective, budget=rest, seed=seed, reuse=reuse)
-        evaluated += 0 if annealed is None else annealed.evaluated
-        if annealed is not None and annealed.mapping is not None and annealed.cost is not None:
-            better = objective.of(annealed.cost) < objective.of(best)
-            best, mapping = (annealed.cost, annealed.mapping) if better else (best, mapping)
-    proof, gap = Proof.NONE, None
-    if bound is not None:
-        gap = max(0.0, objective.of(best) / bound - 1.0)
-        proof = Proof.OPTIMAL if gap == 0.0 else Proof.GAP
+        rest = helping_budget(mapper, scored, budget.deadline(started))
+        if rest is not None:
+            annealed = mapper.map(problem, objective, budget=rest, seed=seed, reuse=reuse)
+            evaluated += annealed.evaluated
+            best = min(best, annealed, key=lambda result: result.value(objective))
+    proof, gap = proof_of(best.value(objective), bound)
+    seconds = clock.wall_seconds() - started
     return replace(
-        bounded,
-        mapping=mapping,
-        cost=best,
-        evaluated=evaluated,
-        seconds=clock.wall_seconds() - started,
-        proof=proof,
-        gap=gap,
+        bounded, mapping=best.mapping, cost=best.cost, evaluated=evaluated, seconds=seconds, proof=proof, gap=gap
     )

@@ -138,12 +138,8 @@ class _Bound:
             sent = max(float(words), macs / sharing)
             total += sent * sent_pj + macs * arrived_pj
             if t == len(self.words) - 1:
-                total -= float(self.arrays.energy[u, t, 0]) * min(sent, float(words) * self._copies(u))
+                total -= float(self.arrays.energy[u, t, 0]) * min(sent, float(words) * self._fan(0, u)[0])
         return total
-
-    def _copies(self, v: int) -> int:
-        """Most instances of a level that may hold the same output words."""
-        return self._fan(0, v)[0]
 
     @cached_property
     def _longest(self) -> int:
@@ -236,8 +232,8 @@ class _Bound:
                 arrived = sent = np.full(total.shape, words)
             if t == len(self.words) - 1:
                 read, fill = float(self.arrays.energy[u, t, 0]), float(self.arrays.energy[v, t, 1])
-                total -= read * np.minimum(sent, words * self._copies(u)) + fill * np.minimum(
-                    arrived, words * self._copies(v)
+                total -= read * np.minimum(sent, words * self._fan(0, u)[0]) + fill * np.minimum(
+                    arrived, words * self._fan(0, v)[0]
                 )
             total += sent * sent_pj + arrived * arrived_pj
         return float(total.min())

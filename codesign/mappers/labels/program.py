@@ -59,6 +59,11 @@ def lattice_graph(lines: tuple[tuple[tuple[int, ...], ...], ...]) -> Graph:
     return Graph(np.array(shape, np.int64), strides, one, two, three, four, five)
 
 
+def in_order(table: Array) -> tuple[Array, Array]:
+    """Transitions as `Stage.by_from` and as `Stage.by_to`."""
+    return table[np.argsort(table[:, 0], kind="stable")], table[np.argsort(table[:, 1], kind="stable")]
+
+
 @dataclass(frozen=True, eq=False)
 class Link:
     """How a stage begins and ends.
@@ -102,9 +107,7 @@ class LabelProgram:
     """Stages over one lattice, the innermost first, with the least charges to go of each.
 
     Args:
-        graph: The lattice.
         stages: What each may do and what it costs.
-        links: How they follow each other.
         timed: Charges that go on from stage to stage: energy and the watched seconds.
     """
 
@@ -130,12 +133,7 @@ class LabelProgram:
         return ends
 
     def begin(self, states: Array, charges: Array) -> tuple[Begin, Array]:
-        """Labels at the MACs, and the order in which they stand there.
-
-        Args:
-            states: ``labels`` state of each in the innermost stage.
-            charges: ``labels x timed`` energy and watched seconds.
-        """
+        """Labels at the MACs, of states in the innermost stage and charges ``labels x timed``, and the order in which they stand there."""
         order, stage = np.argsort(states, kind="stable"), self.stages[0]
         cells, n_states = stage.need.shape
         offsets = np.full(cells * n_states + 1, len(states), np.int64)
@@ -153,13 +151,7 @@ class LabelProgram:
         return every, found.rows[every, 1 : self.timed + 1]
 
     def run(self, begin: Begin, limits: Limits, stages: int | None = None) -> list[Sweep]:
-        """Sweep the stages (the innermost so many of them) outwards; fewer sweeps come back where no label is left.
-
-        Args:
-            begin: The labels at the MACs: offsets by cell and state, rows of (no bits, energy, watched seconds).
-            limits: Which labels matter.
-            stages: How many stages; None: all.
-        """
+        """Sweep the stages (the innermost so many of them) outwards from labels at the MACs; fewer sweeps come back where no label is left."""
         number = len(self.stages) if stages is None else stages
         index, sweeps = np.arange(len(begin.rows)), list[Sweep]()
         for i, stage in enumerate(self.stages[:number]):

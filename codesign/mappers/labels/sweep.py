@@ -152,8 +152,6 @@ def least_to_go(graph: Graph, stage: Stage, after: Array) -> Array:
     """The least charge that is still to come at every (cell, state) of one stage, each charge for itself (U11).
 
     Args:
-        graph: The lattice.
-        stage: What may be done.
         after: ``cells x states x charges``: what comes after the stage where it may end, infinite elsewhere.
 
     Returns:
@@ -338,15 +336,7 @@ def _next_cell(entry: Array, sizes: Array) -> None:
 
 @njit
 def sweep(graph: Graph, stage: Stage, begin: Begin, to_go: Array, limits: Limits) -> Labels:
-    """All labels of one stage that may still lead to a value within the limit (U10, U12).
-
-    Args:
-        graph: The lattice.
-        stage: What may be done.
-        begin: What the stage begins with.
-        to_go: From `least_to_go`.
-        limits: Which labels matter.
-    """
+    """All labels of one stage that may still lead to a value within the limit (U10, U12); `to_go` is from `least_to_go`."""
     mask, rows = stage.mask, stage.by_to
     n_dims, n_states = graph.sizes.size, mask.shape[0]
     cells, kinds = to_go.shape[0], to_go.shape[2]

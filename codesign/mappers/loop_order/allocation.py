@@ -15,28 +15,13 @@ FITS = -1
 
 @njit
 def allocate(layer: Layer, order: Order, even: bool, allocation: Allocation) -> int:
-    """Write the allocation of an order.
-
-    Args:
-        layer: The layer.
-        order: A completed order.
-        even: Whether tensors that share a memory must cut the order at the same place (rule Z4).
-        allocation: Overwritten.
-
-    Returns:
-        `FITS`, or the memory in which not even the smallest tiles fit.
-    """
+    """Write the allocation of an order, with one cut a memory if `even` (rule Z4); returns `FITS`, or the memory in which not even the smallest tiles fit."""
     for m in range(layer.capacity.shape[0]):
         count = layer.n_members[m]
         if not layer.fractional and (count == 1 or not even) and _take_most(layer, order, m, allocation):
             continue
-        if count == 1 or even:
-            fits = _one_cut(layer, order, m, allocation)
-        elif count == 2:
-            fits = _two_cuts(layer, order, m, allocation)
-        else:
-            fits = _three_cuts(layer, order, m, allocation)
-        if not fits:
+        shared = count == 1 or even
+        if not (_one_cut(layer, order, m, allocation) if shared else _own_cuts(layer, order, m, allocation)):
             return m
     return FITS
 
@@ -120,56 +105,31 @@ def _one_cut(layer: Layer, order: Order, m: int, allocation: Allocation) -> bool
 
 
 @njit
-def _two_cuts(layer: Layer, order: Order, m: int, allocation: Allocation) -> bool:
-    """Own cuts for the two tensors of a memory."""
-    n = order.dim.shape[0]
-    t, u = layer.members[m, 0], layer.members[m, 1]
-    v, w = layer.member_level[m, 0], layer.member_level[m, 1]
-    least_t, least_u = _least(layer, order, allocation, t, v), _least(layer, order, allocation, u, w)
-    best, chosen_t, chosen_u = np.inf, -1, -1
-    for p in range(n, least_t - 1, -1):
-        bits_t = tile_bits(layer, order, allocation, t, v, p)
-        if bits_t > layer.capacity[m]:
+def _own_cuts(layer: Layer, order: Order, m: int, allocation: Allocation) -> bool:
+    """Own cuts for each of the tensors of a memory, all combinations tried."""
+    n, count, i, best = order.dim.shape[0], layer.n_members[m], 0, np.inf
+    cut, chosen = np.empty(count, np.int64), np.full(count, -1, np.int64)
+    held, cost = np.zeros(count + 1), np.zeros(count + 1)
+    cut[0] = n + 1
+    while i >= 0:
+        t, v = layer.members[m, i], layer.member_level[m, i]
+        cut[i] -= 1
+        if cut[i] < _least(layer, order, allocation, t, v):
+            i -= 1
             continue
-        cost_t = bits_t * (order.cycles[n] / order.cycles[p])
-        for q in range(n, least_u - 1, -1):
-            bits_u = tile_bits(layer, order, allocation, u, w, q)
-            if bits_t + bits_u <= layer.capacity[m]:
-                cost = cost_t + bits_u * (order.cycles[n] / order.cycles[q])
-                if cost < best:
-                    best, chosen_t, chosen_u = cost, p, q
-    if chosen_t < 0:
-        return False
-    _keep(layer, order, allocation, t, v, chosen_t)
-    _keep(layer, order, allocation, u, w, chosen_u)
-    return True
-
-
-@njit
-def _three_cuts(layer: Layer, order: Order, m: int, allocation: Allocation) -> bool:
-    """Own cuts for the three tensors of a memory."""
-    n = order.dim.shape[0]
-    a, b, c = layer.members[m, 0], layer.members[m, 1], layer.members[m, 2]
-    x, y, z = layer.member_level[m, 0], layer.member_level[m, 1], layer.member_level[m, 2]
-    best, chosen_a, chosen_b, chosen_c = np.inf, -1, -1, -1
-    for p in range(n, _least(layer, order, allocation, a, x) - 1, -1):
-        bits_a = tile_bits(layer, order, allocation, a, x, p)
-        for q in range(n, _least(layer, order, allocation, b, y) - 1, -1):
-            bits_b = bits_a + tile_bits(layer, order, allocation, b, y, q)
-            if bits_b > layer.capacity[m]:
-                continue
-            for r in range(n, _least(layer, order, allocation, c, z) - 1, -1):
-                bits_c = tile_bits(layer, order, allocation, c, z, r)
-                if bits_b + bits_c <= layer.capacity[m]:
-                    cost = bits_a / order.cycles[p] + (bits_b - bits_a) / order.cycles[q] + bits_c / order.cycles[r]
-                    if cost < best:
-                        best, chosen_a, chosen_b, chosen_c = cost, p, q, r
-    if chosen_a < 0:
-        return False
-    _keep(layer, order, allocation, a, x, chosen_a)
-    _keep(layer, order, allocation, b, y, chosen_b)
-    _keep(layer, order, allocation, c, z, chosen_c)
-    return True
+        bits = tile_bits(layer, order, allocation, t, v, cut[i])
+        held[i + 1], cost[i + 1] = held[i] + bits, cost[i] + bits * (order.cycles[n] / order.cycles[cut[i]])
+        if held[i + 1] > layer.capacity[m] or cost[i + 1] >= best:
+            continue
+        if i + 1 < count:
+            i += 1
+            cut[i] = n + 1
+        else:
+            best = cost[count]
+            chosen[:] = cut
+    for k in range(count if chosen[0] >= 0 else 0):
+        _keep(layer, order, allocation, layer.members[m, k], layer.member_level[m, k], chosen[k])
+    return chosen[0] >= 0  # type: ignore[no-any-return]
 
 
 @njit

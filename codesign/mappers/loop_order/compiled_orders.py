@@ -42,13 +42,6 @@ def score_order(layer: Layer, work: Workspace, even: bool, objective: int, start
 
 
 @njit
-def keep_order(symbols: IntArray, target: IntArray) -> None:
-    """Copy an order."""
-    for p in range(symbols.shape[0]):
-        target[p] = symbols[p]
-
-
-@njit
 def next_permutation(symbols: IntArray) -> int:
     """The lexicographically next order of a multiset; returns the first position changed, -1 after the last order."""
     pivot = symbols.shape[0] - 2
@@ -89,11 +82,7 @@ def enumerate_orders(
     even: bool,
     objective: int,
 ) -> tuple[float, int, int]:
-    """Score up to `limit` orders from `symbols` on, which is left at the next one.
-
-    Returns:
-        (value of `best`, orders scored, first position changed in `symbols`: -1 when none is left).
-    """
+    """Score up to `limit` orders from `symbols` on; returns the value of `best`, orders scored, and the first position changed in `symbols`, -1 at the end."""
     scored = 0
     while scored < limit:
         write_order(work, symbols, kinds, start)
@@ -101,7 +90,7 @@ def enumerate_orders(
         scored += 1
         if value < best_value:
             best_value = value
-            keep_order(symbols, best)
+            best[:] = symbols
         start = next_permutation(symbols)
         if start < 0:
             break
@@ -148,7 +137,7 @@ def anneal_orders(
         visited[0] = current
     if current < best_value:
         best_value = current
-        keep_order(symbols, best)
+        best[:] = symbols
     intact = n
     temperature = cooling.temperature
     for step in range(1, cooling.iterations):
@@ -167,7 +156,7 @@ def anneal_orders(
             intact = n
             if value < best_value:
                 best_value = value
-                keep_order(symbols, best)
+                best[:] = symbols
         else:
             symbols[i], symbols[j] = symbols[j], symbols[i]
             intact = first

@@ -68,7 +68,6 @@ class Orders(NamedTuple):
     """A problem whose orders are scored.
 
     Attributes:
-        kernel: The packed problem.
         space: Its map space.
         loops: What orders consist of.
         tables: For the decoder.
@@ -106,11 +105,9 @@ def _fits_outwards(tables: Tables, v: int) -> bool:
     """Whether level v and all levels outside it can hold what their own fixed loops and the loops inside v make."""
     if not _fits(tables, v, tables.inside):
         return False
-    for d in range(tables.inside.shape[0]):
-        tables.reach[d] = tables.inside[d]
+    tables.reach[:] = tables.inside
     for u in range(v - 1, -1, -1):
-        for d in range(tables.inside.shape[0]):
-            tables.reach[d] *= tables.fixed[u, d]
+        tables.reach[:] *= tables.fixed[u]
         if not _fits(tables, u, tables.reach):
             return False
     return True
@@ -119,23 +116,17 @@ def _fits_outwards(tables: Tables, v: int) -> bool:
 @njit
 def allocate_levels(loops: Loops, tables: Tables, order: IntArray, n_levels: int) -> bool:
     """Give every place of the order its level (`Tables.level`); false when some loop may be in none (rule Z20)."""
-    n_dims = tables.inside.shape[0]
-    for v in range(n_levels):
-        for d in range(n_dims):
-            tables.fixed[v, d] = 1
+    tables.fixed[:] = 1
     for i in range(loops.dim.shape[0]):
         level = loops.pinned[i]
         if loops.slot[i] >= 0:
             level = (loops.slot[i] - n_levels) // 2
         if level >= 0:
             tables.fixed[level, loops.dim[i]] *= loops.factor[i]
-    for place in range(order.shape[0]):
-        tables.level[place] = DEFERRED
-    for d in range(n_dims):
-        tables.inside[d] = 1
+    tables.level[:] = DEFERRED
+    tables.inside[:] = 1
     for v in range(n_levels - 1, -1, -1):
-        for d in range(n_dims):
-            tables.inside[d] *= tables.fixed[v, d]
+        tables.inside[:] *= tables.fixed[v]
         for place in range(order.shape[0]):
             i = order[place]
             if tables.level[place] != DEFERRED or loops.slot[i] >= 0 or loops.may[i, v] == 0:

@@ -10,7 +10,7 @@ from codesign.core.jit import njit
 from codesign.core.rng import RandomState, below, uniform
 from codesign.cost.arrays import UNBOUNDED
 from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
-from codesign.mappers.loop_order.compiled_orders import Cooling, accepts, keep_order, next_permutation
+from codesign.mappers.loop_order.compiled_orders import Cooling, accepts, next_permutation
 from codesign.mappers.loop_order.even_allocation import Loops, Orders, Tables, score_even, write_nest
 from codesign.mappers.loop_order.factors import merge_loops
 from codesign.mappers.protocol import MapResult
@@ -22,7 +22,6 @@ class EvenSearch:
     """A mapping problem ready for compiled search over loop orders.
 
     Args:
-        encoded: The problem.
         loops: Its loops; `Loops.slot` is the spatial unrolling, overwritten by the search.
         tables: For the decoder; `Tables.keep` is overwritten by the search where bypass is free.
         slots: ``I x S`` spatial slots that a loop may be laid on, -1 (temporal) among them where it may be temporal.
@@ -137,11 +136,7 @@ def enumerate_even(
     best_value: float,
     limit: int,
 ) -> tuple[float, int, bool]:
-    """Score up to `limit` orders from `symbols` on; `first_of` is a loop of each symbol.
-
-    Returns:
-        (value of `best`, orders scored, whether any is left).
-    """
+    """Score up to `limit` orders from `symbols` on, `first_of` being a loop of each; returns the value of `best`, orders scored, whether any is left."""
     scored, left = 0, True
     while scored < limit and left:
         for place in range(symbols.shape[0]):
@@ -150,7 +145,7 @@ def enumerate_even(
         scored += 1
         if value < best_value:
             best_value = value
-            keep_order(order, best)
+            best[:] = order
         left = next_permutation(symbols) >= 0
     return best_value, scored, left
 
@@ -248,9 +243,4 @@ def _may_lie(unrollings: Unrollings, i: int, slot: int) -> bool:
 
 @njit
 def _keep_state(orders: Orders, order: IntArray, best: tuple[IntArray, IntArray, IntArray]) -> None:
-    tables = orders.tables
-    keep_order(order, best[0])
-    keep_order(orders.loops.slot, best[1])
-    for v in range(tables.keep.shape[0]):
-        for t in range(tables.keep.shape[1]):
-            best[2][v, t] = tables.keep[v, t]
+    best[0][:], best[1][:], best[2][:] = order, orders.loops.slot, orders.tables.keep

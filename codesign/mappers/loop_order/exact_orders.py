@@ -12,13 +12,12 @@ import numpy as np
 
 from codesign.core import clock
 from codesign.core.errors import UserError
-from codesign.core.goals import Budget, Objective, Proof
-from codesign.cost.zigzag.cost import AllocatedOrder, Loop, ZigzagCost, evaluate
+from codesign.core.goals import Budget, Objective, proof_of
+from codesign.cost.zigzag.cost import AllocatedOrder, Loop, evaluate
 from codesign.cost.zigzag.layer import UnrolledLayer
 from codesign.mappers.labels.program import LabelProgram, Link, Move
-from codesign.mappers.labels.sweep import ENERGY, Limits, Stage
-from codesign.mappers.loop_order.factors import count_orders, prime_loops
-from codesign.mappers.loop_order.order_lattice import SLACK, OrderAutomaton, OrderLattice, automaton_of
+from codesign.mappers.labels.sweep import ENERGY, Limits
+from codesign.mappers.loop_order.order_lattice import SLACK, OrderLattice, Placing, stage_of
 from codesign.mappers.loop_order.salsa import SalsaMapper
 from codesign.mappers.loop_order.zigzag_search import OrderResult
 
@@ -27,11 +26,7 @@ _TOLERANCE = 1e-9
 
 @dataclass(frozen=True)
 class ExactOrders:
-    """Energy: the optimum, proven. Other objectives: the better of SALSA's mapping and the optimum's, with a certified gap.
-
-    Args:
-        restarts: Annealing runs whose best limits the sweep.
-    """
+    """Energy: the optimum, proven, its sweep limited by the best of annealing runs. Other objectives: the better of SALSA's mapping and the optimum's, with a gap."""
 
     restarts: int = 3
     name: ClassVar[str] = "exact"
@@ -49,41 +44,27 @@ class ExactOrders:
         first = salsa.map_orders(layer, Objective.ENERGY, budget=Budget(), seed=seed)
         limit = math.inf if first.cost is None else first.cost.energy_pj
         found = best_energy(layer, limit)
+        first = replace(first, mapping=None, cost=None, engine="sweep", complete=False)
         if found is None:
-            return _result(layer, None, None, first, started, Proof.NONE, None)
-        mapping = found
-        cost = evaluate(layer, mapping)
+            return replace(first, seconds=clock.wall_seconds() - started)
+        mapping, cost = found, evaluate(layer, found)
         bound = objective.score(energy_pj=cost.energy_pj, latency_cycles=float(cost.compute_cycles))
         if objective != Objective.ENERGY:
             other = SalsaMapper().map_orders(layer, objective, budget=Budget(), seed=seed)
             first = replace(first, evaluated=first.evaluated + other.evaluated)
-            if (
-                other.cost is not None
-                and other.mapping is not None
-                and _score(objective, other.cost) < _score(objective, cost)
-            ):
+            if other.cost is not None and other.mapping is not None and objective.of(other.cost) < objective.of(cost):
                 mapping, cost = other.mapping, other.cost
-        value = _score(objective, cost)
-        gap = 0.0 if value <= bound * (1 + _TOLERANCE) else value / bound - 1
-        proof = Proof.OPTIMAL if gap == 0.0 else Proof.GAP
-        return _result(layer, mapping, cost, first, started, proof, gap)
+        value = objective.of(cost)
+        proof, gap = proof_of(value, bound, _TOLERANCE)
+        seconds = clock.wall_seconds() - started
+        return replace(first, mapping=mapping, cost=cost, infeasible=None, seconds=seconds, proof=proof, gap=gap)
 
 
 def best_energy(layer: UnrolledLayer, limit: float = math.inf) -> AllocatedOrder | None:
-    """The order and cuts of least energy; None where no tiles fit.
-
-    Args:
-        layer: The layer.
-        limit: An energy that some mapping has.
-    """
+    """The order and cuts of least energy, given an energy that some mapping has; None where no tiles fit."""
     lattice = OrderLattice(layer)
-    states = automaton_of(lattice)
-    capacity = float(lattice.arrays.capacity[lattice.shared[0]]) * SLACK if lattice.shared else math.inf
-    kinds, n_states = states.charge.shape[2], len(states.mask)
-    stage = Stage(
-        states.mask, states.by_from, states.by_to, states.words, states.charge, states.need, capacity
-    )  # fmt: skip
-    into = np.full(n_states, -1, np.int64)
+    stage, placed = stage_of(lattice)
+    kinds, into = stage.charge.shape[2], np.full(len(stage.mask), -1, np.int64)
     into[-1] = 0
     program = LabelProgram(lattice.graph, [stage], [Link(np.ones(lattice.cells, np.bool_), into)], kinds)
     charges = np.zeros((1, kinds))
@@ -95,16 +76,16 @@ def best_energy(layer: UnrolledLayer, limit: float = math.inf) -> AllocatedOrder
     if not len(numbers):
         return None
     best = int(numbers[np.argmin(rows[:, 0])])
-    return _order_of(lattice, states, program.trace(sweeps, best)[0])
+    return _order_of(lattice, placed, program.trace(sweeps, best)[0])
 
 
-def _order_of(lattice: OrderLattice, states: OrderAutomaton, moves: list[Move]) -> AllocatedOrder:
+def _order_of(lattice: OrderLattice, actions: tuple[Placing, ...], moves: list[Move]) -> AllocatedOrder:
     """The loops and cuts of a walk, outermost first."""
     loops: list[Loop] = []
     cuts: dict[tuple[int, int], int] = {}
     for move in moves:
         if move.transition is not None:
-            placed = states.moves[int(move.transition[3])]
+            placed = actions[int(move.transition[3])]
             if placed.cut >= 0:
                 cuts[placed.tensor, placed.cut] = len(loops)
         elif move.inner >= 0:
@@ -123,31 +104,3 @@ def _loop_between(lattice: OrderLattice, inner: int, outer: int) -> Loop:
         if factor > 1:
             return name, factor
     raise AssertionError("a loop leads from one tile to another")
-
-
-def _score(objective: Objective, cost: ZigzagCost) -> float:
-    return objective.score(energy_pj=cost.energy_pj, latency_cycles=cost.latency_cycles)
-
-
-def _result(
-    layer: UnrolledLayer,
-    mapping: AllocatedOrder | None,
-    cost: ZigzagCost | None,
-    first: OrderResult,
-    started: float,
-    proof: Proof,
-    gap: float | None,
-) -> OrderResult:
-    return OrderResult(
-        layer=layer,
-        mapping=mapping,
-        cost=cost,
-        infeasible=first.infeasible if mapping is None else None,
-        evaluated=first.evaluated,
-        seconds=clock.wall_seconds() - started,
-        proof=proof,
-        seed=first.seed,
-        engine="sweep",
-        orders=count_orders(prime_loops(layer)),
-        gap=gap,
-    )

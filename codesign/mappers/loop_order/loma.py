@@ -18,7 +18,7 @@ from codesign.cost.zigzag.layer import UnrolledLayer
 from codesign.mappers.driver import Encoded
 from codesign.mappers.loop_order.even_search import EvenSearch, enumerate_even
 from codesign.mappers.loop_order.factors import merge_loops, prime_loops
-from codesign.mappers.loop_order.zigzag_search import OrderResult, is_spent, search_exhaustively
+from codesign.mappers.loop_order.zigzag_search import OrderResult, search_exhaustively
 from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.nest import IntArray
@@ -54,13 +54,7 @@ class LomaMapper:
         return search_exhaustively(layer, loops, objective, budget, even=self.even, whole_space=whole_space)
 
     def map(
-        self,
-        problem: MappingProblem,
-        objective: Objective,
-        *,
-        budget: Budget,
-        seed: int,
-        reuse: Reuse = Reuse.TIMELOOP,
+        self, problem: MappingProblem, objective: Objective, *, budget: Budget, seed: int, reuse: Reuse = Reuse.TIMELOOP
     ) -> MapResult:
         """See `codesign.mappers.protocol.Mapper`: every order under each of the fullest unrollings that random filling finds."""
         problem.need_perfect(self.name)
@@ -82,7 +76,7 @@ class LomaMapper:
                 value, scored, left = enumerate_even(orders, first_of, symbols, order, chosen, value, chunk)
                 evaluated += scored
                 best = (search, chosen) if value < before else best
-                spent = is_spent(budget, started, evaluated)
+                spent = clock.is_spent(budget, started, evaluated)
             if spent:
                 break
         if best is None:
@@ -104,9 +98,7 @@ class LomaMapper:
         return [slots for _, slots in ranked[: self.unrollings]]
 
 
-def _symbols(
-    search: EvenSearch,
-) -> tuple[IntArray, IntArray]:
+def _symbols(search: EvenSearch) -> tuple[IntArray, IntArray]:
     """The first order as symbols, and a loop of each symbol; equal loops share a symbol."""
     loops = search.loops
     pairs = [(int(loops.dim[i]), int(loops.factor[i])) for i in search.order]

@@ -17,6 +17,7 @@ the tile where it stands alone, so that the compiled sweeps of `codesign.mappers
 """
 
 import itertools
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -26,8 +27,8 @@ from codesign.core.jit import njit
 from codesign.cost.zigzag.arrays import TO_HIGH, TO_LOW, Layer, Sizes, encode
 from codesign.cost.zigzag.kernel import Order, boost, make_order, moves, round_half_up, tile_elements, word_accesses
 from codesign.cost.zigzag.layer import UnrolledLayer
-from codesign.mappers.labels.program import lattice_graph
-from codesign.mappers.labels.sweep import Array
+from codesign.mappers.labels.program import in_order, lattice_graph
+from codesign.mappers.labels.sweep import Array, Stage
 from codesign.mappers.uneven.space import perfect
 
 SLACK = 1 + 1e-9
@@ -35,7 +36,7 @@ SLACK = 1 + 1e-9
 
 
 @dataclass(frozen=True)
-class Move:
+class Placing:
     """A tensor's next boundary or cut, placed where the walk stands.
 
     Args:
@@ -122,20 +123,20 @@ class OrderLattice:
         between = [(k, final) for k in range(2, steps) for final in (False, True)]
         return list(dict.fromkeys([(1, start), *between, (steps, True)] if steps > 1 else [(1, True)]))
 
-    def next_moves(self, t: int, at: Progress) -> list[tuple[Move, Progress]]:
+    def next_moves(self, t: int, at: Progress) -> list[tuple[Placing, Progress]]:
         """What may be placed next of a tensor, and what has been placed then."""
         k, began = at
         last = self.last_cut(t) + 2
         if k == last:
             return []
         if t != self.output:
-            return [(Move(t, k - 1, False, None), (k + 1, False))]
+            return [(Placing(t, k - 1, False, None), (k + 1, False))]
         if k + 1 == last:
-            return [(Move(t, k - 1, began, None), (last, True))]
+            return [(Placing(t, k - 1, began, None), (last, True))]
         finals = (True,) if began else (False, True)
-        return [(Move(t, k - 1, began, final), (k + 1, final)) for final in finals]
+        return [(Placing(t, k - 1, began, final), (k + 1, final)) for final in finals]
 
-    def energy(self, move: Move) -> Array:
+    def energy(self, move: Placing) -> Array:
         """Energy of the boundary that begins at a cut, cell by cell; infinite where the cut cannot stand (rule Z22)."""
         a, t, v = self.arrays, move.tensor, move.cut
         top = int(a.n_levels[t]) - 1
@@ -161,36 +162,18 @@ class OrderLattice:
         return float(self.arrays.mac_energy + boundary[0])
 
 
-@dataclass(frozen=True)
-class OrderAutomaton:
-    """States of a walk (what is placed of each tensor) as the sweeps want them.
+def stage_of(lattice: OrderLattice) -> tuple[Stage, tuple[Placing, ...]]:
+    """A layer as one stage of the label program, and what its transitions place.
 
-    Args:
-        mask: ``states x live dimensions``: loops allowed in a state.
-        by_from, by_to: Transitions (from, to, move whose bits are added or -1, move).
-        moves: What transitions place.
-        words: ``moves x cells`` bits in the first shared memory.
-        charge: ``moves x cells x (1 + other shared memories)``: energy, and shares of the other memories.
-        need: ``cells x states`` bits still to come at least in the first shared memory.
+    A state says what is placed of each tensor. Bits are those in the first shared memory; charges are energy, and shares of
+    the other shared memories.
     """
-
-    mask: Array
-    by_from: Array
-    by_to: Array
-    moves: tuple[Move, ...]
-    words: Array
-    charge: Array
-    need: Array
-
-
-def automaton_of(lattice: OrderLattice) -> OrderAutomaton:
-    """The states, transitions and charges of a layer."""
     a = lattice.arrays
     states = list(itertools.product(*(lattice.progress(t) for t in range(lattice.output + 1))))
     number = {s: i for i, s in enumerate(states)}
     dims = [lattice.layer.computation.dims.index(d) for d in lattice.live]
     mask = np.ones((len(states), len(dims)), np.bool_)
-    moves: dict[Move, int] = {}
+    moves: dict[Placing, int] = {}
     first = lattice.shared[0] if lattice.shared else -1
     rows = []
     for state, i in number.items():
@@ -215,15 +198,9 @@ def automaton_of(lattice: OrderLattice) -> OrderAutomaton:
                     words[j] = bits
                 else:
                     charge[j, :, k] = bits / a.capacity[m]
-    return OrderAutomaton(
-        mask=mask,
-        by_from=table[np.argsort(table[:, 0], kind="stable")],
-        by_to=table[np.argsort(table[:, 1], kind="stable")],
-        moves=tuple(moves),
-        words=words,
-        charge=charge,
-        need=_need(lattice, states, first),
-    )
+    capacity = math.inf if first < 0 else float(a.capacity[first]) * SLACK
+    need = _need(lattice, states, first)
+    return Stage(mask, *in_order(table), words, charge, need, capacity), tuple(moves)
 
 
 def _need(lattice: OrderLattice, states: list[tuple[Progress, ...]], memory: int) -> Array:

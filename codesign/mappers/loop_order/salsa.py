@@ -80,13 +80,7 @@ class SalsaMapper:
         return search_by_annealing(layer, loops, objective, budget, even=self.even, schedule=self.schedule, seed=seed)
 
     def map(
-        self,
-        problem: MappingProblem,
-        objective: Objective,
-        *,
-        budget: Budget,
-        seed: int,
-        reuse: Reuse = Reuse.TIMELOOP,
+        self, problem: MappingProblem, objective: Objective, *, budget: Budget, seed: int, reuse: Reuse = Reuse.TIMELOOP
     ) -> MapResult:
         """See `codesign.mappers.protocol.Mapper`. Without a budget, ``restarts * iterations`` mappings are scored."""
         if self.engine == "exhaustive":
@@ -99,9 +93,7 @@ class SalsaMapper:
         orders = search.orders(objective)
         best = (search.order.copy(), search.loops.slot.copy(), search.tables.keep.copy())
         value, evaluated, run = math.inf, 0, 0
-        wanted = budget.evaluations
-        if wanted is None and budget.time_limit_s is None:
-            wanted = self.iterations * self.restarts
+        wanted = budget.scored_or(self.iterations * self.restarts)
         while wanted is None or evaluated < wanted:
             generator = np.random.default_rng((seed, run))
             order = generator.permutation(search.order)
@@ -113,7 +105,7 @@ class SalsaMapper:
             value = anneal_even(orders, unrollings, order, best, value, cooling, make_state(seed, run))
             evaluated += iterations
             run += 1
-            if budget.time_limit_s is not None and clock.wall_seconds() - started >= budget.time_limit_s:
+            if clock.is_spent(budget, started):
                 break
         if math.isfinite(value):
             search.loops.slot[:] = best[1]

@@ -22,13 +22,6 @@ def choose_unrolling(computation: Computation, accelerator: Accelerator, objecti
         layer = UnrolledLayer(computation, accelerator, unrolling)
         loops = merge_loops(prime_loops(layer), _LOOPS)
         result = search_exhaustively(layer, loops, objective, Budget(), even=False, whole_space=False)
-        if result.cost is None:
-            continue
-        found = {
-            Objective.ENERGY: result.cost.energy_pj,
-            Objective.LATENCY: result.cost.latency_cycles,
-            Objective.EDP: result.cost.edp,
-        }[objective]
-        if found < value:
-            best, value = layer, found
+        if result.cost is not None and objective.of(result.cost) < value:
+            best, value = layer, objective.of(result.cost)
     return best

@@ -15,12 +15,11 @@ from codesign.cost.zigzag.arrays import Layer, encode
 from codesign.cost.zigzag.cost import AllocatedOrder, Loop, Workspace, ZigzagCost, evaluate, load_order, make_workspace
 from codesign.cost.zigzag.layer import UnrolledLayer
 from codesign.mappers.driver import OBJECTIVE_CODE
-from codesign.mappers.loop_order.allocation import FITS, allocate
+from codesign.mappers.loop_order.allocation import FITS, allocate, least_bits
 from codesign.mappers.loop_order.compiled_orders import Cooling, anneal_orders, enumerate_orders
 from codesign.mappers.loop_order.factors import count_orders
-from codesign.mappers.loop_order.one_order import does_not_fit, read_allocation
 from codesign.mappers.protocol import result_json
-from codesign.mapping.nest import FloatArray, IntArray
+from codesign.mapping.nest import IntArray
 
 _CHUNK = 20_000
 """Orders between two looks at the clock."""
@@ -115,7 +114,6 @@ class OrderSearch:
     """A layer ready for compiled search.
 
     Args:
-        layer: The layer.
         arrays: It, encoded.
         work: Room to score orders.
         kinds: ``S x 2`` (dimension, iterations) of every different loop.
@@ -146,16 +144,7 @@ class OrderSearch:
 def search_exhaustively(
     layer: UnrolledLayer, loops: Sequence[Loop], objective: Objective, budget: Budget, *, even: bool, whole_space: bool
 ) -> OrderResult:
-    """Score every order of the loops, as far as the budget goes.
-
-    Args:
-        layer: The layer.
-        loops: What the orders are made of.
-        objective: What is minimised.
-        budget: Stops the search early.
-        even: See `allocate`.
-        whole_space: Whether the loops are prime.
-    """
+    """Score every order of the loops, as far as the budget goes; `whole_space` says whether the loops are prime."""
     started = clock.wall_seconds()
     search = OrderSearch.of(layer, loops)
     symbols, best, value = search.symbols.copy(), search.symbols.copy(), np.inf
@@ -175,7 +164,7 @@ def search_exhaustively(
             OBJECTIVE_CODE[objective],
         )
         evaluated += scored
-        if is_spent(budget, started, evaluated):
+        if clock.is_spent(budget, started, evaluated):
             break
     found = _result(search, best, evaluated, started, even, None, "exhaustive")
     return replace(found, complete=start < 0 and whole_space)
@@ -206,27 +195,9 @@ def search_by_annealing(
         )  # fmt: skip
         evaluated += iterations
         run += 1
-        if is_spent(budget, started, evaluated):
+        if clock.is_spent(budget, started, evaluated):
             break
     return _result(search, best, evaluated, started, even, seed, "annealing")
-
-
-def visited_values(
-    layer: UnrolledLayer, loops: Sequence[Loop], objective: Objective, schedule: Schedule, seed: int
-) -> FloatArray:
-    """What annealing scores, in order, ``restarts * iterations`` values (infinite where tiles do not fit).
-
-    With one iteration a restart these are the values of random orders.
-    """
-    search = OrderSearch.of(layer, loops)
-    symbols, best = search.symbols.copy(), search.symbols.copy()
-    values = np.empty((schedule.restarts, schedule.iterations))
-    for run in range(schedule.restarts):
-        anneal_orders(
-            search.arrays, search.work, search.kinds, symbols, best, np.inf,
-            Cooling(schedule.iterations, float(schedule.temperature), float(schedule.rho)), make_state(seed, run), False, OBJECTIVE_CODE[objective], values[run],
-        )  # fmt: skip
-    return values.ravel()
 
 
 def is_exhaustive_faster(loops: Sequence[Loop], schedule: Schedule, budget: Budget) -> bool:
@@ -239,33 +210,14 @@ def is_exhaustive_faster(loops: Sequence[Loop], schedule: Schedule, budget: Budg
     return len(set(loops)) < 2 or count_orders(loops) <= annealed
 
 
-def measure_tau_s(layer: UnrolledLayer, loops: Sequence[Loop], objective: Objective, *, even: bool = False) -> float:
-    """CPU seconds that scoring one order takes on this machine: the paper's tau, from up to 2,000 orders after a first one."""
-    search_exhaustively(layer, loops, objective, Budget(evaluations=1), even=even, whole_space=False)
-    search = OrderSearch.of(layer, loops)
-    symbols, best = search.symbols.copy(), search.symbols.copy()
-    started = clock.cpu_seconds()
-    _, scored, _ = enumerate_orders(
-        search.arrays, search.work, search.kinds, symbols, best, np.inf, 0, 2_000, even, OBJECTIVE_CODE[objective]
-    )
-    return (clock.cpu_seconds() - started) / scored
-
-
-def is_spent(budget: Budget, started: float, evaluated: int) -> bool:
-    """Whether a budget is used up."""
-    if budget.evaluations is not None and evaluated >= budget.evaluations:
-        return True
-    return budget.time_limit_s is not None and clock.wall_seconds() - started >= budget.time_limit_s
+def read_allocation(arrays: Layer, work: Workspace, loops: tuple[Loop, ...]) -> AllocatedOrder:
+    """The allocation that stands in the workspace, as readable values."""
+    cuts = [tuple(int(c) for c in work.allocation.cut[t, : arrays.n_levels[t]]) for t in range(len(arrays.n_levels))]
+    return AllocatedOrder(loops, tuple(cuts))
 
 
 def _result(
-    search: OrderSearch,
-    best: IntArray,
-    evaluated: int,
-    started: float,
-    even: bool,
-    seed: int | None,
-    engine: str,
+    search: OrderSearch, best: IntArray, evaluated: int, started: float, even: bool, seed: int | None, engine: str
 ) -> OrderResult:
     loops = search.loops(best)
     load_order(search.layer, search.arrays, search.work, loops)
@@ -275,7 +227,10 @@ def _result(
         mapping = read_allocation(search.arrays, search.work, loops)
         cost = evaluate(search.layer, mapping)
     else:
-        infeasible = does_not_fit(search.layer, search.arrays, search.work, memory)
+        item, work = search.layer.accelerator.memories[memory], search.work
+        bits = float(least_bits(search.arrays, work.order, work.allocation, memory))
+        short = "the smallest tiles that the unrolling allows do not fit"
+        infeasible = Infeasible(f"capacity of memory {item.name!r}", bits, float(item.usable_bits), "bits", short)
     seconds = clock.wall_seconds() - started
     orders = count_orders(search.loops(search.symbols))
     return OrderResult(search.layer, mapping, cost, infeasible, evaluated, seconds, Proof.NONE, seed, engine, orders)

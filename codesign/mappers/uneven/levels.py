@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from codesign.mappers.labels.program import LabelProgram, Link, Sweep
+from codesign.mappers.labels.program import LabelProgram, Link, Sweep, in_order
 from codesign.mappers.labels.sweep import MODES, Array, Limits, Stage
 from codesign.mappers.uneven.space import Node, Space, chain_nodes
 from codesign.mapping.looptree import Goal
@@ -33,12 +33,7 @@ class Automaton:
 
 @lru_cache(maxsize=1024)
 def automaton(sliding: tuple[tuple[bool, ...], ...], n_dims: int) -> Automaton:
-    """A node may be reserved inside a loop of a sliding dimension that its fetch stands outside of (U7).
-
-    Args:
-        sliding: For each node and dimension whether the node's window slides along it.
-        n_dims: Dimensions.
-    """
+    """The states of nodes, some of whose windows slide along dimensions; one may be reserved inside a loop that its fetch stands outside of (U7)."""
     options = [[0, *(2 + i for i, slides in enumerate(row) if slides), 1] for row in sliding]
     states = [s for s in itertools.product(*options) if sum(o > 1 for o in s) <= 1]
     states.sort(key=lambda s: (sum(0 if o == 0 else 2 if o == 1 else 1 for o in s), s))
@@ -57,10 +52,8 @@ def automaton(sliding: tuple[tuple[bool, ...], ...], n_dims: int) -> Automaton:
                 rows.append((i, number[(*s[:j], 1, *s[j + 1 :])], j, j))
                 rows += [(i, number[(*s[:j], w, *s[j + 1 :])], j, -1) for w in options[j] if w > 1]
     table = np.array(rows, np.int64).reshape(-1, 4)
-    by_from = table[np.argsort(table[:, 0], kind="stable")]
-    by_to = table[np.argsort(table[:, 1], kind="stable")]
     missing = np.array([[float(o == 0) for o in s] for s in states]).reshape(len(states), len(sliding)).T
-    return Automaton(mask, by_from, by_to, tuple(states), np.ascontiguousarray(missing))
+    return Automaton(mask, *in_order(table), tuple(states), np.ascontiguousarray(missing))
 
 
 @dataclass(frozen=True)
@@ -76,7 +69,6 @@ class Case:
     """One profile with one choice of keep sets.
 
     Args:
-        space: The lattice.
         keeps: Tensors of each level.
         slowest: Latency that mappings must not exceed; beyond it the objective is infinite.
         always: Levels that are swept also if nothing is placed there.
@@ -270,16 +262,11 @@ class Case:
 
     def charged(self, placed: list[Placed]) -> Array:
         """All charges of a mapping, energy included where the search left it out."""
-        case = Case(self.space, self.keeps, self.slowest)
-        total = case.fixed.copy()
-        for p in placed:
-            total = total + case.slopes[p.node] * self.space.moved(p.node.operand, p.node.level)[p.fetch]
-        return total
+        return Case(self.space, self.keeps, self.slowest).charges_of(placed)
 
     def charges_of(self, placed: list[Placed]) -> Array:
         """All charges of a mapping."""
         total = self.fixed.copy()
         for p in placed:
-            m = p.node.level
-            total = total + self.slopes[p.node] * self.moved[m][self.at[m].index(p.node), p.fetch]
+            total = total + self.slopes[p.node] * self.space.moved(p.node.operand, p.node.level)[p.fetch]
         return total

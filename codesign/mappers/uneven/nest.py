@@ -8,13 +8,7 @@ from codesign.mapping.looptree import Machine
 
 
 def nest_of(case: Case, placed: list[Placed] | tuple[Placed, ...], head: Nest = ()) -> Nest:
-    """Loops and nodes, outermost first; nodes of one tile stand in the order in which they were placed.
-
-    Args:
-        case: Profile and keep sets.
-        placed: Nodes, outermost first.
-        head: What stands outside all of them.
-    """
+    """Loops and nodes, outermost first, inside those of `head`; nodes of one tile stand in the order in which they were placed."""
     space = case.space
     items: list[Loop | Store | Hold] = list(head)
     now = {**space.operator.bounds, **{x.dim: x.tile for x in head if isinstance(x, Loop)}}

@@ -56,16 +56,7 @@ def solve(
     time_limit: float = math.inf,
     slowest: float = math.inf,
 ) -> Found:
-    """The mapping of least `goal`, with its proof.
-
-    Args:
-        operator: What is computed.
-        machine: On what.
-        goal: What is minimised.
-        factors: Which loops may leave remainders; none by default.
-        time_limit: Seconds of CPU time after which the best so far and its bound are returned.
-        slowest: Latency that the mapping must not exceed.
-    """
+    """The mapping of least `goal` with its proof, none slower than `slowest`; after `time_limit` CPU seconds the best so far and its bound."""
     found = []
     for profile in profiles(operator, machine, factors or Factors()):
         space = Space(operator, machine, profile)
@@ -74,13 +65,7 @@ def solve(
 
 
 def search(cases_given: list[Case], goal: Goal, time_limit: float = math.inf) -> Found:
-    """The best mapping of several cases.
-
-    Args:
-        cases_given: Profiles and keep sets of one operator.
-        goal: What is minimised.
-        time_limit: Seconds of CPU time after which the best so far and its bound are returned.
-    """
+    """The best mapping of several cases, profiles and keep sets of one operator; after `time_limit` CPU seconds the best so far and its bound."""
     stop = clock.cpu_seconds() + time_limit
     queue = [(_begun(case, goal), 0, number, case) for number, case in enumerate(cases_given)]
     heapq.heapify(queue)

@@ -19,13 +19,13 @@ from codesign.mappers.cosa.padding import padded
 from codesign.mappers.cosa.polish import polish
 from codesign.mappers.cosa.schedules import solve_program
 from codesign.mappers.cosa.solvers import Solver, Status, solve, with_cuts
-from codesign.mappers.cosa.weights import fit_weights
 from codesign.mappers.driver import Encoded
 from codesign.mappers.registry import create
 from codesign.mappers.resident_orders import chain_phase, make_chains
 from codesign.mapping.constraints import Constraints, LevelConstraints, MappingProblem
 from codesign.mapping.space import copy_state, outermost_state
 from codesign.workloads.computation import Computation
+from experiments.cosa_fit import fit_weights
 
 CONV = Computation.parse("O[n,k,p,q] += I[n,c,2*p+r,2*q+s] * W[k,c,r,s]", n=1, k=16, c=8, p=6, q=6, r=3, s=3)
 DEPTHWISE = Computation.parse("O[c,p] += I[c,p+r] * W[c,r]", c=8, p=12, r=3)
@@ -133,7 +133,8 @@ def _walk(program) -> list[float]:  # type: ignore[no-untyped-def]
     import itertools
 
     rows = []
-    for g, (_, _, count) in enumerate(program.groups):
+    for g in sorted(set(program.group_of)):
+        count = program.group_of.count(g)
         places = [i for i, p in enumerate(program.places) if p.group == g]
         rows.append(
             [
@@ -255,7 +256,7 @@ def test_spatial_factors_are_laid_out_along_both_axes() -> None:
     values = [0.0] * len(program.linear.upper)
     for i, place in enumerate(program.places):
         wanted = (1, 0) if computation.dims[place.dim] == "m" else (0, None)
-        values[i] = float((place.level, place.axis) == wanted) * program.groups[place.group][2]
+        values[i] = float((place.level, place.axis) == wanted) * program.group_of.count(place.group)
     assert decode(program, tuple(values), encoded.space) is None
     result = CosaMapper(k=1).map(problem, Objective.LATENCY, budget=Budget(), seed=0)
     assert result.mapping is not None

@@ -167,4 +167,4 @@ def test_a_search_that_found_nothing_leaves_the_proof_open() -> None:
     reason = Infeasible("MAC units in use", 8, 0, "units", "nothing found")
     gave_up = MapResult(None, None, reason, 100, 0.1, seed=0)
     assert gave_up.proof is Proof.NONE
-    assert _best(Tried(((0, found), (1, gave_up)), (), True, 0.0), Objective.ENERGY).proof is Proof.NONE
+    assert _best(Tried(((0, found), (1, gave_up)), True, 0.0), Objective.ENERGY).proof is Proof.NONE

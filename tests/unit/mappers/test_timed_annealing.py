@@ -10,9 +10,9 @@ from codesign.cost.arrays import Reuse
 from codesign.cost.kernel import score
 from codesign.evaluation.timed import EventMapper
 from codesign.mappers.annealing import AnnealingMapper
-from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
+from codesign.mappers.driver import Encoded
 from codesign.mappers.exact.mapper import ExactMapper
-from codesign.mappers.timed_annealing import TimedWalk, search_timed, state_of, timed_value
+from codesign.mappers.timed_annealing import search_timed, state_of, timed_value
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.mapping import Mapping
 from codesign.mapping.nest import decode_nest
@@ -48,9 +48,9 @@ def test_a_search_is_repeatable_and_never_worse_than_its_start() -> None:
     start = ExactMapper().map(posed, Objective.LATENCY, budget=Budget(), seed=0).mapping
     assert start is not None
     machine = encode_timing(timing_for(posed.architecture), posed.architecture)
-    code, budget = OBJECTIVE_CODE[Objective.LATENCY], Budget(evaluations=1500)
+    goal, budget = Objective.LATENCY, Budget(evaluations=1500)
     first, second = (
-        search_timed(Encoded.of(posed, Reuse.TIMELOOP), [start], machine, code, budget, 7, walks=3) for _ in range(2)
+        search_timed(Encoded.of(posed, Reuse.TIMELOOP), [start], machine, goal, budget, 7, walks=3) for _ in range(2)
     )
     assert first == second
     assert first[1] == 1500
@@ -82,10 +82,10 @@ def test_only_what_may_be_the_best_is_simulated() -> None:
     assert found is not None
     count = build_nest(encoded.space, state_of(encoded, found), factor_table(encoded.space), encoded.nest)
     _, energy, cycles_alone = score(encoded.kernel, encoded.nest, count)
-    walk = TimedWalk(machine, OBJECTIVE_CODE[Objective.LATENCY])
+    scorer = encoded.scorer(Objective.LATENCY)
 
     def value(most: float, best: float) -> tuple[float, int]:
-        return timed_value(encoded.kernel, encoded.nest, count, walk, energy, cycles_alone, most, best)
+        return timed_value(scorer, machine, count, energy, cycles_alone, most, best)
 
     (low, none), (simulated, operations) = value(math.inf, 0.0), value(math.inf, math.inf)
     assert none == 0 and operations > 0

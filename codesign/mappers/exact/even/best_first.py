@@ -43,13 +43,7 @@ _FEW_LEFT = 8
 
 
 def search_even(instance: Instance, best: Incumbent, threads: int = 1) -> float:
-    """Search every profile and keep set; returns a lower bound on what was not searched (infinite if nothing).
-
-    Args:
-        instance: The problem.
-        best: The incumbent, improved in place.
-        threads: Profiles to bound at a time.
-    """
+    """Search every profile and keep set, `threads` profiles at a time; returns a lower bound on what was not searched (infinite if nothing)."""
     search = EvenSearch(instance, best, threads)
     if search.free and not search.timed:
         best.ask(at_once=True)
@@ -57,13 +51,7 @@ def search_even(instance: Instance, best: Incumbent, threads: int = 1) -> float:
 
 
 class EvenSearch:
-    """Searches all profiles and keep sets of an instance.
-
-    Args:
-        instance: The problem.
-        best: The incumbent, improved in place.
-        threads: Profiles to bound at a time; compiled code runs beside compiled code.
-    """
+    """Searches all profiles and keep sets of an instance, `threads` profiles bounded at a time: compiled code runs beside compiled code."""
 
     def __init__(self, instance: Instance, best: Incumbent, threads: int = 1) -> None:
         self.best = best

@@ -38,8 +38,6 @@ class FixedProfile:
     """A profile with one keep set.
 
     Attributes:
-        profile: The profile.
-        keep: The keep set.
         decisions: The same as decisions.
         boundaries: (level, tensor) of every boundary, B of them.
         price: ``B`` pJ a word.
@@ -156,12 +154,9 @@ def _trade(
     """Bounds on the cycles and the goal of a node whose mapping of least energy is slowed down by a port (bound B6).
 
     Args:
-        fixed: The profile.
-        node: The part of it.
         energy: Least energy of the node.
         quickest: A bound on its cycles.
         words: Of its mapping of least energy.
-        best: The incumbent, improved in place.
     """
     j = int(fixed.ports(words).argmax())
 
@@ -184,7 +179,6 @@ def trade(least: Callable[[float], float], energy: float, cycles: float, best: I
         least: That sum for a weight; infinite if nothing can be better.
         energy: A bound on the energy.
         cycles: A bound on the cycles, whole.
-        best: The incumbent, improved in place.
     """
     bound, goal, weight = best.goal.value(energy, cycles), best.goal, best.goal.cycle_pj or energy / cycles
     cuts: list[tuple[float, float]] = []

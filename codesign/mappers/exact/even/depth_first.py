@@ -28,9 +28,7 @@ def chase(profile: EvenProfile, keep: KeepSets, quickest: float, best: Incumbent
 
     Args:
         profile: The profile, whose table has just been filled for the keep set: with energy, for latency with the cycles of a port.
-        keep: The keep set.
         quickest: Least cycles.
-        best: The incumbent, improved in place.
     """
     if quickest > best.goal.latency_limit:
         return True

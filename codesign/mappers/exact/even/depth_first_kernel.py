@@ -18,8 +18,8 @@ from codesign.mappers.driver import value_of
 from codesign.mappers.exact.even.fill_states import ADVANCE, END, KIND, SOURCE, WHAT, Program
 from codesign.mappers.exact.even.joint_program import Moved, Parts, Prices, gather, loop_cost
 from codesign.mappers.exact.problem.grid_steps import grown
+from codesign.mappers.exact.problem.lattice import INF, Grid
 from codesign.mappers.exact.problem.sliding_windows import most_saved
-from codesign.mappers.exact.problem.tables import INF, Grid
 from codesign.mapping.nest import BYPASSED, FloatArray, IntArray, Nest
 
 EXHAUSTED, COMPLETE, PAUSED = 0, 1, 2
@@ -102,12 +102,8 @@ class Search(NamedTuple):
     Attributes:
         table: Of the program: least completions.
         program: Its operations.
-        grid: The lattice.
-        moved: What crosses.
-        prices: What it costs.
         penalty: ``L x 2**T x N`` infinite where tiles do not fit.
         rows: Sliding axes.
-        parts: Room.
         constant: What is paid beside what the walk counts.
         mode: Of the objective, `codesign.mappers.driver.OBJECTIVE_CODE`.
         quickest: Least cycles of the profile.
@@ -376,7 +372,6 @@ def walk(
         steps: Entries to look at before pausing.
         most: Nests to score before pausing.
         search: What to look up, and what to beat.
-        kernel: Scores nests.
         nest: Where they are written; at the end the better one.
         plan: How they are written.
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from codesign.core.jit import njit
 from codesign.mappers.exact.even.word_prices import axis_length
-from codesign.mappers.exact.problem.tables import INF
+from codesign.mappers.exact.problem.lattice import INF
 from codesign.mapping.nest import FloatArray, IntArray
 
 
@@ -120,11 +120,7 @@ def fill_windows(
     """Least words and needs of one tensor at one level for the window part of every folded tile, of all tiles it stands for.
 
     Args:
-        t: Tensor.
-        v: Level.
-        rest: See `shape_tiles`.
         inside: ``L x D`` product of the spatial factors from a level inwards.
-        exponent: See `shape_tiles`.
         words: ``W`` words that enter an instance in all steps of loops over windows, if every step brings at least what is
             new; spatial factors of the other dimensions included; overwritten.
         need: ``W`` words of the tile; overwritten.
@@ -200,7 +196,6 @@ def fill_plain(
     """What the dimensions without windows make of a tile; the rest is in `fill_windows`.
 
     Args:
-        size: See `shape_tiles`.
         n_window: Folded tiles of the windows alone, W.
         plain: ``T x N / W`` product of the temporal sizes that index each tensor, overwritten.
         left: ``N / W`` steps of all loops outside over these dimensions, overwritten.

@@ -33,7 +33,7 @@ from codesign.mappers.exact.problem.grid_steps import (
     offer_window_loops,
     suffix_minima,
 )
-from codesign.mappers.exact.problem.tables import INF, Grid
+from codesign.mappers.exact.problem.lattice import INF, Grid
 from codesign.mapping.nest import FloatArray, IntArray
 
 
@@ -163,14 +163,11 @@ def words_of_part(
 
     Args:
         i: Which of the boundaries gathered.
-        c: Level of the loop.
-        d: Its dimension.
         j: Position of its factor.
         x: The tile before it.
         kept: The share of its steps in which a window keeps what it shares.
         chained: Whether later loops save words too.
         parts: What `gather` has listed.
-        moved: What crosses.
     """
     words, k, more = moved.words[parts.boundary[i, 0], parts.boundary[i, 1], x], parts.boundary[i, 3], 0.0
     slides = parts.boundary[i, 2] >= 0
@@ -205,15 +202,8 @@ def run_program(
 
     Args:
         table: ``S x N``, overwritten.
-        program: The operations.
-        grid: The lattice of temporal tiles.
-        moved: What crosses.
-        prices: What it costs.
-        charge: See `fill_charges`.
         penalty: ``L x 2**T x N`` infinite where the tiles of the kept tensors do not fit.
         live: ``S`` 0 where a state is left out; its costs are infinite.
-        scratch: ``3 x N``.
-        parts: Room.
     """
     n, operations = table.shape[1], program.operations
     for o in range(operations.shape[0]):
@@ -362,7 +352,6 @@ def trace_program(
         table: As filled by `run_program` with the other arguments.
         start: The state at the MACs.
         slack: Values that differ by no more are equal.
-        parts: Room.
         path: ``P x 4`` operation, tile before and after it, position of the factor; overwritten.
 
     Returns:

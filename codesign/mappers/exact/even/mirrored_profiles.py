@@ -12,11 +12,7 @@ from codesign.mapping.nest import IntArray
 
 
 class Mirror:
-    """Dimensions that can change places (rows and columns of a square convolution): one of two mirrored profiles will do.
-
-    Args:
-        problem: Whose profiles.
-    """
+    """Dimensions that can change places (rows and columns of a square convolution): one of two mirrored profiles will do."""
 
     def __init__(self, problem: EvenProblem) -> None:
         self._maps: list[IntArray] | None = None

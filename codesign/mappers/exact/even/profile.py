@@ -32,7 +32,7 @@ from codesign.mappers.exact.even.joint_program import (
 )
 from codesign.mappers.exact.even.shared_problem import EvenProblem
 from codesign.mappers.exact.even.temporal_tiles import fill_tiles, list_chains, shared_words, tiles_of_axis
-from codesign.mappers.exact.even.word_prices import price_profile, weigh
+from codesign.mappers.exact.even.word_prices import price_profile, room_for_pairs, weigh
 from codesign.mappers.exact.problem.instance import Instance
 from codesign.mappers.exact.problem.lattice import make_lattice
 from codesign.mappers.exact.problem.loop_rows import LoopRows
@@ -94,9 +94,7 @@ class Filled:
     """A table of the program, and what it was filled with; see `codesign.mappers.exact.even.joint_program.run_program`.
 
     Attributes:
-        program: The operations.
         table: ``S x N``.
-        prices: What words cost.
         charge: What closing costs.
         penalty: ``L x 2**T x N``.
         start: The best state at the MACs.
@@ -114,12 +112,9 @@ class EvenProfile:
     """One profile ready to run.
 
     Attributes:
-        problem: The problem whose fan-outs the profile decides.
         spatial: ``L x D`` its factors.
         inside: ``L x D`` product of the factors from a level inwards.
-        price: ``(1 + J) x T x (L + 1) x L`` of a word, see `price_pairs`.
-        fixed: What is paid once.
-        fewest: ``T x (L + 1)`` fewest words that can enter an instance of a level.
+        pairs: What words cost: `price`, `fixed` and `fewest`.
         lattice: Its temporal tiles.
         words: ``T x L x N`` words that enter an instance of a level when a tensor is closed.
         penalty: ``L x 2**T x N`` infinite where the tiles of the kept tensors do not fit.
@@ -132,16 +127,15 @@ class EvenProfile:
     def __init__(self, problem: EvenProblem, row: IntArray) -> None:
         self.problem = problem
         instance, hardware = problem.instance, problem.hardware
-        n_levels, n_tensors, n_dims = instance.n_levels, instance.n_tensors, instance.n_dims
+        n_levels, n_tensors = instance.n_levels, instance.n_tensors
         first, factors, distinct = problem.stacked
         numbers = row + first[:-1]
-        self.spatial, self.inside = factors[numbers], np.empty((n_levels, n_dims))
-        self.price = np.empty((1 + problem.n_ports, n_tensors, n_levels + 1, n_levels))
-        self.fixed, self.fewest = np.empty_like(self.price), np.empty((n_tensors, n_levels + 1))
-        price_profile(numbers, factors, distinct, hardware, self.inside, self.price, self.fixed, self.fewest)
+        fans, self.pairs = room_for_pairs(1 + problem.n_ports, n_levels, hardware)
+        price_profile(numbers, factors, distinct, hardware, fans, self.pairs)
+        self.price, self.fixed, self.fewest = self.pairs
+        self.spatial, self.inside = factors[numbers], fans.rest[:-1] / fans.rest[-1]
         self.constant = hardware.macs * hardware.mac_energy
-        bounds = np.array(instance.lattice.bounds) / self.inside[0]
-        self.lattice = make_lattice(tuple(int(b) for b in bounds))
+        self.lattice = make_lattice(tuple(int(b) for b in fans.rest[-1]))
         n, value = self.lattice.n_tiles, self.lattice.value
         self.words, self.penalty = np.empty((n_tensors, n_levels, n)), np.empty((n_levels, 1 << n_tensors, n))
         bits, capacity = instance.problem.element_bits, instance.problem.capacity_bits
@@ -175,7 +169,7 @@ class EvenProfile:
         for row in range(len(axis_tile)):
             dims = np.array(axes[row][1], np.int64)
             tiles_of_axis(dims, lattice.value, self.inside, tile_of, counts, axis_tile[row])
-        place = np.zeros(lattice.grow.shape[:2], np.int64)
+        place = np.zeros(lattice.grid.grow.shape[:2], np.int64)
         for d, divisors in enumerate(lattice.divisors):
             place[d, : len(divisors)] = tile_of[d, list(divisors)]
         slots = np.array([followed.index(t) if t in followed else -1 for t in range(n_tensors)], np.int64)
@@ -214,7 +208,7 @@ class EvenProfile:
         program, grid, n = self.program(decisions), self.lattice.grid, self.lattice.n_tiles
         penalty = self.penalty if restricted is None else self.penalty + restricted[..., None]
         price, once = np.empty(self.price.shape[1:]), np.empty(self.price.shape[1:])
-        weigh(weight, self.price, self.fixed, price, once)
+        weigh(weight, self.pairs, price, once)
         least, most = (np.zeros((0, 0)), np.zeros((0, 0))) if limits is None else limits
         prices = Prices(price, once, least, most, int(limits is not None))
         charge, table = np.empty((len(program.charges), n)), np.empty((len(program.level), n))
@@ -233,14 +227,10 @@ class EvenProfile:
         return room_for_parts(self.problem.instance.n_levels, self.problem.instance.n_tensors)
 
     def trace(self) -> Traced:
-        """The nest of the least value of the last `run`.
-
-        Raises:
-            AssertionError: The table does not add up.
-        """
+        """The nest of the least value of the last `run`."""
         f, n_tensors = self.filled, self.problem.instance.n_tensors
         slack = _EXACT * max(1.0, abs(float(f.table[f.start, 0])))
-        path = np.empty((len(f.program.level) + sum(map(int, self.lattice.n_divisors)) + 8, 4), np.int64)
+        path = np.empty((len(f.program.level) + sum(map(int, self.lattice.grid.n_divisors)) + 8, 4), np.int64)
         steps = trace_program(
             f.table, f.program, self.lattice.grid, self.moved, f.prices, f.charge, f.penalty, f.start, slack, self._parts,
             path,

@@ -101,12 +101,7 @@ class Rows:
 
 
 class ProfileQueue:
-    """Parts still to be searched, the least bound first.
-
-    Args:
-        instance: The problem.
-        best: The incumbent.
-    """
+    """Parts still to be searched, the least bound first."""
 
     def __init__(self, instance: Instance, best: Incumbent) -> None:
         self.best = best

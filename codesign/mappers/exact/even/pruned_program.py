@@ -13,8 +13,8 @@ from codesign.cost.arrays import UNBOUNDED
 from codesign.mappers.exact.even.fill_states import CLOSE, DONE, END, KIND, SOURCE, WHAT, Program
 from codesign.mappers.exact.even.folded_tiles import Folds, fill_plain, fill_windows, shape_tiles
 from codesign.mappers.exact.even.joint_program import parent_of
-from codesign.mappers.exact.even.word_prices import Hardware, price_profile, weigh
-from codesign.mappers.exact.problem.tables import INF
+from codesign.mappers.exact.even.word_prices import Hardware, price_profile, room_for_pairs, weigh
+from codesign.mappers.exact.problem.lattice import INF
 from codesign.mapping.nest import FloatArray, IntArray
 
 
@@ -109,9 +109,6 @@ def screen_profiles(
 
     Args:
         rows: ``P x L`` number of the vector of every fan-out.
-        vectors: All vectors.
-        hardware: See `codesign.mappers.exact.even.word_prices.price_pairs`.
-        folds: The tiles.
         program: The operations, without windows that slide.
         weight: ``P x (1 + J)``.
         cap: ``P`` what is no better than this is of no interest.
@@ -124,23 +121,21 @@ def screen_profiles(
     n_tensors, n_levels, n_dims = hardware.relevant.shape[0], vectors.keeps.shape[0], vectors.factors.shape[1]
     n_axes, n_states = folds.prime.shape[0], program.first.shape[0] - 1
     most, most_window = _most_tiles(folds)
-    inside = np.empty((n_levels, n_dims))
-    price = np.empty((weight.shape[1], n_tensors, n_levels + 1, n_levels))
-    fixed, fewest = np.empty_like(price), np.empty((n_tensors, n_levels + 1))
-    total, once = np.empty(price.shape[1:]), np.empty(price.shape[1:])
+    inside, (fans, pairs) = np.empty((n_levels, n_dims)), room_for_pairs(weight.shape[1], n_levels, hardware)
+    total, once = np.empty_like(pairs.price[0]), np.empty_like(pairs.price[0])
     exponent = np.empty(folds.leg_dim.shape[0], np.int64)
     size, stride = np.empty(n_axes, np.int64), np.empty(n_axes, np.int64)
     window_words = np.empty((n_tensors, n_levels, most_window))
     window_need, filled = np.empty_like(window_words), np.empty((n_tensors, n_levels), np.int64)
     plain, left = np.empty((n_tensors, most // most_window)), np.empty(most // most_window)
     table, place = np.empty((n_states + 1) * most), np.empty(n_states, np.int64)
-    scratch, rest = np.empty(n_states, np.int64), np.empty(n_dims)
-    cells = 0.0
+    scratch, rest, cells = np.empty(n_states, np.int64), fans.rest[n_levels], 0.0
     for i in range(rows.shape[0]):
-        price_profile(rows[i], vectors.factors, vectors.distinct, hardware, inside, price, fixed, fewest)
-        weigh(weight[i], price, fixed, total, once)
-        for d in range(n_dims):
-            rest[d] = hardware.bounds[d] / inside[0, d]
+        price_profile(rows[i], vectors.factors, vectors.distinct, hardware, fans, pairs)
+        weigh(weight[i], pairs, total, once)
+        for v in range(n_levels):
+            for d in range(n_dims):
+                inside[v, d] = fans.rest[v, d] / rest[d]
         n, n_window = shape_tiles(rest, folds, exponent, size, stride)
         fill_plain(folds, size, stride, n_window, plain[:, : n // n_window], left[: n // n_window])
         filled[:] = 0
@@ -148,9 +143,9 @@ def screen_profiles(
             n, n_window, rest, inside, exponent, size, stride, plain, left, filled, window_words, window_need
         )
         constant = weight[i, 0] * hardware.macs * hardware.mac_energy
-        beyond, waiting = _least_beyond(program, total, once, fewest, vectors)
+        beyond, waiting = _least_beyond(program, total, once, pairs.fewest, vectors)
         walk = Walk(
-            program, folds, tiles, total, once, fewest, beyond, waiting, place, table, cap[i] - constant
+            program, folds, tiles, total, once, pairs.fewest, beyond, waiting, place, table, cap[i] - constant
         )  # fmt: skip
         value, looked = _walk(walk, live[i] if live.shape[0] else scratch)
         least[i] = value + constant

@@ -15,11 +15,7 @@ from codesign.mapping.nest import FloatArray, IntArray
 
 
 class Screen:
-    """Bounds profiles of a problem by the pruned program (section D11 in docs/explanation/exact-mapper.md).
-
-    Args:
-        problem: Whose profiles.
-    """
+    """Bounds profiles of a problem by the pruned program (section D11 in docs/explanation/exact-mapper.md)."""
 
     def __init__(self, problem: EvenProblem) -> None:
         self.problem = problem
@@ -45,14 +41,7 @@ class Screen:
         return least, cells
 
     def live(self, row: IntArray, weight: FloatArray, cap: float, exact: Program) -> IntArray:
-        """``S`` 1 where a state of the exact program may be on the way to a sum below the cap.
-
-        Args:
-            row: ``L`` vector of every fan-out.
-            weight: ``1 + J``.
-            cap: See `bound`.
-            exact: The program.
-        """
+        """``S`` 1 where a state of the exact program may be on the way to a weighted sum below the cap; `row` is the vector of every fan-out."""
         if not self.covers or math.isinf(cap):
             return np.ones(len(exact.level), np.int64)
         first, factors, _ = self.problem.stacked
@@ -93,13 +82,7 @@ class Screen:
         return {}
 
     def _run(
-        self,
-        rows: IntArray,
-        program: Program,
-        weight: FloatArray,
-        cap: FloatArray,
-        least: FloatArray,
-        live: IntArray,
+        self, rows: IntArray, program: Program, weight: FloatArray, cap: FloatArray, least: FloatArray, live: IntArray
     ) -> float:
         problem = self.problem
         first, factors, distinct = problem.stacked

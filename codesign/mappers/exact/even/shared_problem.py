@@ -1,7 +1,7 @@
 """What all profiles of an instance share: vectors of spatial factors, closed-form bounds, chain tables, programs."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from threading import Lock
 
@@ -22,15 +22,16 @@ BoolArray = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class EvenProblem:
-    """An instance over profiles given by one vector for each fan-out.
-
-    Attributes:
-        instance: The problem.
-        decisions: ``L x T``; free ones are decided by the program.
-    """
+    """An instance over profiles given by one vector for each fan-out; of the decisions ``L x T`` free ones are decided by the program."""
 
     instance: Instance
     decisions: Decisions
+    _known_stacks: dict[tuple[bytes, tuple[bool, ...]], Stacks] = field(default_factory=dict, init=False)
+    _known_chains: dict[tuple[int, tuple[int, ...], bytes], list[tuple[int, FloatArray]]] = field(
+        default_factory=dict, init=False
+    )
+    _lock: Lock = field(default_factory=Lock, init=False)
+    """Held while chain tables are added."""
 
     @cached_property
     def hardware(self) -> Hardware:
@@ -95,7 +96,6 @@ class EvenProblem:
         Fixed factors and orders are obeyed where no decision is free and the program is exact.
 
         Args:
-            spatial: The factors.
             exactly: Whether windows slide along a first loop only; else closing always costs the least it could.
             chained: Whether loops after the first may save words too.
             decisions: In place of the problem's.
@@ -153,11 +153,6 @@ class EvenProblem:
         return twice
 
     @cached_property
-    def _known_stacks(self) -> dict[tuple[bytes, tuple[bool, ...]], Stacks]:
-        """Results of `_stacks` by its arguments."""
-        return {}
-
-    @cached_property
     def folds(self) -> tuple[tuple[int, ...], ...]:
         """Dimensions, those that index the same tensors together unless all of these do so plainly."""
         groups: dict[tuple[int, int], list[int]] = {}
@@ -199,16 +194,10 @@ class EvenProblem:
         table = np.full((self.instance.n_dims, max(lattice.bounds, default=1) + 1), -1, np.int64)
         for d, divisors in enumerate(lattice.divisors):
             table[d, list(divisors)] = range(len(divisors))
-        return table, lattice.n_divisors
+        return table, lattice.grid.n_divisors
 
     def chain_tables(self, t: int, axis: tuple[int, ...], spatial: FloatArray) -> list[tuple[int, FloatArray]]:
-        """Dimension and `chain_table` of every first loop along an axis that may start a chain.
-
-        Args:
-            t: Tensor.
-            axis: Its dimensions.
-            spatial: ``c x A`` factors of these dimensions on the fan-outs outside the loop's level c.
-        """
+        """Dimension and `chain_table` of every first loop along an axis that may start a chain; `spatial` are its factors outside the loop's level."""
         key = (t, axis, spatial.tobytes())
         with self._lock:  # profiles may be bounded by several threads
             if key not in self._known_chains:
@@ -219,11 +208,11 @@ class EvenProblem:
     def _make_chains(self, t: int, axis: tuple[int, ...], spatial: IntArray) -> Iterator[FloatArray]:
         """``2 x J x tiles of the axis`` for every dimension of an axis, padded to the most tiles of any."""
         lattice, instance = self.instance.lattice, self.instance
-        width = lattice.grow.shape[1]
+        width = lattice.grid.grow.shape[1]
         divisors = np.zeros((len(axis), width), np.int64)
         for i, d in enumerate(axis):
             divisors[i, : len(lattice.divisors[d])] = lattice.divisors[d]
-        counts = lattice.n_divisors[list(axis)]
+        counts = lattice.grid.n_divisors[list(axis)]
         if instance.bounded_only(t):
             table = np.ones((2, len(axis), width, int(counts.prod())))
             table[:, :, 0] = 0.0  # a factor of 1 is no loop
@@ -234,20 +223,10 @@ class EvenProblem:
                 instance.coef[t, row, list(axis)], spatial.reshape(len(spatial), len(axis)),
                 instance.problem.reuse == Reuse.WALK.value,
             )  # fmt: skip
-        most = max(int(lattice.n_divisors[list(dims)].prod()) for _, dims in self.axes)
+        most = max(int(lattice.grid.n_divisors[list(dims)].prod()) for _, dims in self.axes)
         padded = np.zeros((*table.shape[:3], most))
         padded[..., : table.shape[3]] = table
         return (padded[:, i] for i in range(len(axis)))
-
-    @cached_property
-    def _lock(self) -> Lock:
-        """Held while tables are added."""
-        return Lock()
-
-    @cached_property
-    def _known_chains(self) -> dict[tuple[int, tuple[int, ...], bytes], list[tuple[int, FloatArray]]]:
-        """Results of `chain_tables`."""
-        return {}
 
 
 @lru_cache(maxsize=1024)

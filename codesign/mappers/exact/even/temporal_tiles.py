@@ -4,7 +4,7 @@ import numpy as np
 
 from codesign.core.jit import njit
 from codesign.cost.arrays import UNBOUNDED
-from codesign.mappers.exact.problem.tables import INF, Grid
+from codesign.mappers.exact.problem.lattice import INF, Grid
 from codesign.mapping.nest import FloatArray, IntArray
 
 
@@ -80,8 +80,6 @@ def shared_words(
     """Fill `Windows.shared` and `Windows.steady` for one tensor.
 
     Args:
-        t: The tensor.
-        value: See `fill_tiles`.
         slides: ``T x A x D`` 1 where windows overlap when the dimension moves the axis.
         shared: ``L x L x D x N``, overwritten.
         steady: ``L x L x D``, overwritten.
@@ -116,10 +114,8 @@ def tiles_of_axis(
 
     Args:
         dims: Dimensions of the axis.
-        value: See `fill_tiles`.
         place: ``D x sizes`` position of every divisor of a bound.
         counts: ``D`` number of them.
-        out: Overwritten.
     """
     out[:] = 0
     for v in range(inside.shape[0]):
@@ -137,7 +133,6 @@ def list_chains(
 
     Args:
         number: See `codesign.mappers.exact.even.joint_program.Moved`, as for `saving`, `row`, `axis_tile` and `place`.
-        grid: The lattice of temporal tiles.
         chains: See there; rows beyond its end are counted only.
         first: Overwritten; its last entry says how many there are.
     """

@@ -12,7 +12,7 @@ import numpy as np
 from codesign.core.jit import njit, njit_apart
 from codesign.cost.columns import FILL, HOP, READ, UPDATE, WORD_WIDTH
 from codesign.mappers.exact.problem.instance import Instance
-from codesign.mappers.exact.problem.tables import INF
+from codesign.mappers.exact.problem.lattice import INF
 from codesign.mapping.nest import FloatArray, IntArray
 
 
@@ -72,6 +72,51 @@ def make_hardware(instance: Instance) -> Hardware:
     )  # fmt: skip
 
 
+class Fans(NamedTuple):
+    """What the vectors of a profile make of every fan-out.
+
+    Attributes:
+        children: ``L`` children in use.
+        share: ``L x T`` product of the factors that index each tensor.
+        distinct: ``L x T`` different words the children take at a time.
+        rest: ``(L + 1) x D`` bounds over the factors of the fan-outs outside each level, the MACs last.
+        left: ``(L + 1) x T`` words along the dimensions that multiply a tensor's tile, likewise.
+    """
+
+    children: FloatArray
+    share: FloatArray
+    distinct: FloatArray
+    rest: FloatArray
+    left: FloatArray
+
+
+class Pairs(NamedTuple):
+    """What words cost between two levels that keep a tensor, and how many there are at least.
+
+    Attributes:
+        price: ``(1 + J) x T x (L + 1) x L`` energy, then cycles of every port, of a word that enters an inner level (L: the
+            MACs) from an outer one.
+        fixed: The same of what does not depend on the number of words (rule O3).
+        fewest: ``T x (L + 1)`` fewest words that can enter an instance of a level (bound B1); the MACs last.
+    """
+
+    price: FloatArray
+    fixed: FloatArray
+    fewest: FloatArray
+
+
+@njit
+def room_for_pairs(kinds: int, n_levels: int, hardware: Hardware) -> tuple[Fans, Pairs]:
+    """Room for `price_profile`, with so many prices of a word."""
+    n_tensors, n_dims = hardware.relevant.shape
+    levels, pair = (n_levels, n_tensors), (kinds, n_tensors, n_levels + 1, n_levels)
+    return (
+        Fans(np.empty(n_levels), np.empty(levels), np.empty(levels), np.empty((n_levels + 1, n_dims)),
+             np.ones((n_levels + 1, n_tensors))),
+        Pairs(np.empty(pair), np.empty(pair), np.empty((n_tensors, n_levels + 1))),
+    )  # fmt: skip
+
+
 @njit
 def axis_length(length: float, step: int, p: float, r: float, all_p: float, all_r: float) -> float:
     """Different words along a strided axis, at least: whole windows, or a fair share of all of it."""
@@ -80,10 +125,10 @@ def axis_length(length: float, step: int, p: float, r: float, all_p: float, all_
 
 
 @njit
-def fewest_words(t: int, m: int, hardware: Hardware, left: FloatArray, rest: FloatArray) -> float:
+def fewest_words(t: int, m: int, hardware: Hardware, fans: Fans) -> float:
     """Fewest words of tensor t that can enter an instance of level m (bound B1 in docs/explanation/exact-mapper.md)."""
-    axes, strided, bounds = hardware.axes, hardware.strided, hardware.bounds
-    words = left[m, t]
+    axes, strided, bounds, rest = hardware.axes, hardware.strided, hardware.bounds, fans.rest
+    words = fans.left[m, t]
     for a in range(axes.shape[1]):
         length, moved = 1.0, False
         for d in range(axes.shape[2]):
@@ -99,25 +144,9 @@ def fewest_words(t: int, m: int, hardware: Hardware, left: FloatArray, rest: Flo
 
 
 @njit_apart
-def price_pairs(
-    hardware: Hardware,
-    children: FloatArray,
-    share: FloatArray,
-    distinct: FloatArray,
-    price: FloatArray,
-    fixed: FloatArray,
-) -> None:
-    """What a word between two levels that keep a tensor costs, and what is paid once.
-
-    Args:
-        hardware: Of the instance.
-        children: ``L`` children of every fan-out in use.
-        share: ``L x T`` product of the factors that index each tensor.
-        distinct: ``L x T`` different words the children take at a time.
-        price: ``(1 + J) x T x (L + 1) x L`` energy, then cycles of every port, of a word that enters an inner level (L: the
-            MACs) from an outer one; overwritten.
-        fixed: The same of what does not depend on the number of words (rule O3); overwritten.
-    """
+def price_pairs(hardware: Hardware, fans: Fans, pairs: Pairs) -> None:
+    """Write the prices of a profile, and what is paid once."""
+    children, share, distinct, price, fixed = fans.children, fans.share, fans.distinct, pairs.price, pairs.fixed
     pair, n_levels, n_tensors = hardware.pair, share.shape[0], share.shape[1]
     output = n_tensors - 1
     instances, own = np.ones(n_levels + 1), np.ones(n_levels + 1)
@@ -162,71 +191,52 @@ def price_pairs(
 
 
 @njit
-def cheapest_chains(
-    price: FloatArray, fixed: FloatArray, fewest: FloatArray, passes: IntArray, keeps: IntArray
-) -> float:
-    """Least sum over tensors of a chain of keeping levels, each boundary carrying its fewest words (bound B1).
+def cheapest_chains(pairs: Pairs, passes: IntArray, keeps: IntArray, hardware: Hardware, out: FloatArray) -> None:
+    """Least sums over tensors of a chain of keeping levels, each boundary carrying its fewest words (bound B1).
 
     Args:
-        price: ``T x (L + 1) x L`` what a word costs that enters a level from a parent; the MACs are last.
-        fixed: ``T x (L + 1) x L`` costs of a boundary whatever its words.
-        fewest: ``T x (L + 1)`` fewest words that can enter each level; the MACs' last.
         passes: ``L x T`` 1 where a level may leave a tensor to others.
         keeps: ``L x T`` 1 where it may keep it.
+        out: ``1 + J`` energy, the MACs' included, and the cycles of every port.
     """
-    n_tensors, n_levels = fewest.shape[0], price.shape[2]
+    (n_tensors, n_levels), fewest = (pairs.fewest.shape[0], pairs.price.shape[3]), pairs.fewest
     best = np.empty(n_levels + 1)
-    total = 0.0
-    for t in range(n_tensors):
-        best[0] = 0.0
-        for v in range(1, n_levels + 1):
-            best[v] = INF
-            if v < n_levels and keeps[v, t] == 0:
-                continue
-            for p in range(v - 1, -1, -1):
-                best[v] = min(best[v], best[p] + price[t, v, p] * fewest[t, v] + fixed[t, v, p])
-                if passes[p, t] == 0:
-                    break
-        total += float(best[n_levels])
-    return total
+    for w in range(out.shape[0]):
+        price, fixed, total = pairs.price[w], pairs.fixed[w], 0.0
+        for t in range(n_tensors):
+            best[0] = 0.0
+            for v in range(1, n_levels + 1):
+                best[v] = INF
+                if v < n_levels and keeps[v, t] == 0:
+                    continue
+                for p in range(v - 1, -1, -1):
+                    best[v] = min(best[v], best[p] + price[t, v, p] * fewest[t, v] + fixed[t, v, p])
+                    if passes[p, t] == 0:
+                        break
+            total += float(best[n_levels])
+        out[w] = total
+    out[0] += hardware.macs * hardware.mac_energy
 
 
 @njit
 def bound_factors(
-    rows: IntArray,
-    factors: FloatArray,
-    distinct: FloatArray,
-    hardware: Hardware,
-    passes: IntArray,
-    keeps: IntArray,
+    rows: IntArray, factors: FloatArray, distinct: FloatArray, hardware: Hardware, passes: IntArray, keeps: IntArray,
     out: FloatArray,
-) -> None:
+) -> None:  # fmt: skip
     """Closed-form bounds of profiles given by one vector for each fan-out: energy, then the cycles of every port.
 
     Args:
         rows: ``P x L`` number of the vector of every fan-out.
         factors: ``V x D`` spatial factors of all vectors.
         distinct: ``V x T`` different words of the children.
-        hardware: See `price_pairs`.
-        passes: See `cheapest_chains`.
-        keeps: See `cheapest_chains`.
-        out: ``P x (1 + J)``, overwritten; infinite energy where the factors do not divide the bounds.
+        out: ``P x (1 + J)``, overwritten; infinite where the factors do not divide the bounds.
     """
-    n_levels, n_tensors, n_dims = rows.shape[1], hardware.relevant.shape[0], factors.shape[1]
-    children, share = np.empty(n_levels), np.empty((n_levels, n_tensors))
-    apart, fewest = np.empty((n_levels, n_tensors)), np.empty((n_tensors, n_levels + 1))
-    rest, left = np.empty((n_levels + 1, n_dims)), np.ones((n_levels + 1, n_tensors))
-    price = np.empty((out.shape[1], n_tensors, n_levels + 1, n_levels))
-    fixed = np.empty_like(price)
+    fans, pairs = room_for_pairs(out.shape[1], rows.shape[1], hardware)
     for i in range(rows.shape[0]):
-        if not spread(rows[i], factors, distinct, hardware, children, share, apart, rest, left):
+        if price_profile(rows[i], factors, distinct, hardware, fans, pairs):
+            cheapest_chains(pairs, passes, keeps, hardware, out[i])
+        else:
             out[i] = INF
-            continue
-        price_pairs(hardware, children, share, apart, price, fixed)
-        count_fewest(hardware, children, rest, left, fewest)
-        for w in range(out.shape[1]):
-            out[i, w] = cheapest_chains(price[w], fixed[w], fewest, passes, keeps)
-        out[i, 0] += hardware.macs * hardware.mac_energy
 
 
 @njit
@@ -240,47 +250,29 @@ def bound_coarse(
         rows: ``P x L`` row of `alike` for every fan-out.
         alike: Children, then for each tensor the factors that index it, then its different words.
         fewest_of_all: ``T`` words of the whole tensors that must move at least.
-        hardware: See `price_pairs`.
-        passes: See `cheapest_chains`.
-        keeps: See `cheapest_chains`.
-        out: See `bound_factors`.
     """
     n_levels, n_tensors = rows.shape[1], fewest_of_all.shape[0]
-    children, share = np.empty(n_levels), np.empty((n_levels, n_tensors))
-    apart, fewest = np.empty((n_levels, n_tensors)), np.empty((n_tensors, n_levels + 1))
-    price = np.empty((out.shape[1], n_tensors, n_levels + 1, n_levels))
-    fixed = np.empty_like(price)
+    fans, pairs = room_for_pairs(out.shape[1], n_levels, hardware)
     for i in range(rows.shape[0]):
         for m in range(n_levels):
             row = alike[rows[i, m]]
-            children[m] = row[0]
+            fans.children[m] = row[0]
             for t in range(n_tensors):
-                share[m, t], apart[m, t] = row[1 + t], row[1 + n_tensors + t]
+                fans.share[m, t], fans.distinct[m, t] = row[1 + t], row[1 + n_tensors + t]
         for t in range(n_tensors):
             words = fewest_of_all[t]
             for v in range(1, n_levels):
-                words /= share[v - 1, t]
-                fewest[t, v] = words
-            fewest[t, n_levels] = hardware.macs / children.prod()
-        price_pairs(hardware, children, share, apart, price, fixed)
-        for w in range(out.shape[1]):
-            out[i, w] = cheapest_chains(price[w], fixed[w], fewest, passes, keeps)
-        out[i, 0] += hardware.macs * hardware.mac_energy
+                words /= fans.share[v - 1, t]
+                pairs.fewest[t, v] = words
+            pairs.fewest[t, n_levels] = hardware.macs / fans.children.prod()
+        price_pairs(hardware, fans, pairs)
+        cheapest_chains(pairs, passes, keeps, hardware, out[i])
 
 
 @njit_apart
-def spread(
-    row: IntArray,
-    factors: FloatArray,
-    distinct: FloatArray,
-    hardware: Hardware,
-    children: FloatArray,
-    share: FloatArray,
-    apart: FloatArray,
-    rest: FloatArray,
-    left: FloatArray,
-) -> bool:
+def spread(row: IntArray, factors: FloatArray, distinct: FloatArray, hardware: Hardware, fans: Fans) -> bool:
     """Write what a profile's vectors make of every fan-out; False if they do not divide the bounds."""
+    children, share, rest, left = fans.children, fans.share, fans.rest, fans.left
     n_levels, n_tensors = share.shape
     rest[0] = hardware.bounds
     for t in range(n_tensors):
@@ -304,48 +296,29 @@ def spread(
                 if hardware.plain[t, d] == 1:
                     left[m + 1, t] /= f
         for t in range(n_tensors):
-            apart[m, t] = distinct[row[m], t] if hardware.shares[m] == 1 else children[m]
+            fans.distinct[m, t] = distinct[row[m], t] if hardware.shares[m] == 1 else children[m]
     return True
 
 
 @njit
-def count_fewest(
-    hardware: Hardware, children: FloatArray, rest: FloatArray, left: FloatArray, fewest: FloatArray
-) -> None:
-    """Fewest words of every tensor that can enter an instance of every level (bound B1), and those of the MACs."""
-    n_levels = children.shape[0]
-    for t in range(fewest.shape[0]):
-        for v in range(1, n_levels):
-            fewest[t, v] = fewest_words(t, v, hardware, left, rest)
-        fewest[t, n_levels] = hardware.macs / children.prod()
-
-
-@njit
 def price_profile(
-    numbers: IntArray,
-    factors: FloatArray,
-    distinct: FloatArray,
-    hardware: Hardware,
-    inside: FloatArray,
-    price: FloatArray,
-    fixed: FloatArray,
-    fewest: FloatArray,
-) -> None:
-    """`price_pairs`, `count_fewest` and the product of the spatial factors from each level inwards, of one profile."""
-    n_levels, n_dims, n_tensors = inside.shape[0], inside.shape[1], hardware.relevant.shape[0]
-    children, share, apart = np.empty(n_levels), np.empty((n_levels, n_tensors)), np.empty((n_levels, n_tensors))
-    rest, left = np.empty((n_levels + 1, n_dims)), np.ones((n_levels + 1, n_tensors))
-    spread(numbers, factors, distinct, hardware, children, share, apart, rest, left)
-    price_pairs(hardware, children, share, apart, price, fixed)
-    count_fewest(hardware, children, rest, left, fewest)
-    for v in range(n_levels - 1, -1, -1):
-        for d in range(n_dims):
-            inside[v, d] = factors[numbers[v], d] * (inside[v + 1, d] if v + 1 < n_levels else 1.0)
+    row: IntArray, factors: FloatArray, distinct: FloatArray, hardware: Hardware, fans: Fans, pairs: Pairs
+) -> bool:
+    """Write what words cost in a profile, and how many there are at least; False if its vectors do not divide the bounds."""
+    if not spread(row, factors, distinct, hardware, fans):
+        return False
+    price_pairs(hardware, fans, pairs)
+    n_levels = row.shape[0]
+    for t in range(pairs.fewest.shape[0]):
+        for v in range(1, n_levels):
+            pairs.fewest[t, v] = fewest_words(t, v, hardware, fans)
+        pairs.fewest[t, n_levels] = hardware.macs / fans.children.prod()
+    return True
 
 
 @njit
-def weigh(weight: FloatArray, price: FloatArray, fixed: FloatArray, total: FloatArray, once: FloatArray) -> None:
-    """Weighted sums over energy and ports (``1 + J``) of `price` and `fixed`, see `price_pairs`."""
+def weigh(weight: FloatArray, pairs: Pairs, total: FloatArray, once: FloatArray) -> None:
+    """Weighted sums over energy and ports (``1 + J``) of what words cost."""
     total[:] = 0.0
     once[:] = 0.0
     for w in range(weight.shape[0]):
@@ -353,5 +326,5 @@ def weigh(weight: FloatArray, price: FloatArray, fixed: FloatArray, total: Float
             for t in range(total.shape[0]):
                 for v in range(total.shape[1]):
                     for p in range(total.shape[2]):
-                        total[t, v, p] += weight[w] * price[w, t, v, p]
-                        once[t, v, p] += weight[w] * fixed[w, t, v, p]
+                        total[t, v, p] += weight[w] * pairs.price[w, t, v, p]
+                        once[t, v, p] += weight[w] * pairs.fixed[w, t, v, p]

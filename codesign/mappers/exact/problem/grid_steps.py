@@ -1,7 +1,7 @@
 """Steps on the lattice that the programs share: tiles grown by a factor, the best loop over a dimension; compiled."""
 
 from codesign.core.jit import njit
-from codesign.mappers.exact.problem.tables import Grid
+from codesign.mappers.exact.problem.lattice import Grid
 from codesign.mapping.nest import FloatArray
 
 
@@ -43,9 +43,6 @@ def offer_window_loops(
         source: ``N`` costs after the loop.
         whole: ``N`` cost of whole tiles.
         shared: ``N`` the part that a window keeps at each step.
-        swept: ``N`` scratch.
-        d: The dimension.
-        grid: The lattice.
     """
     for x in range(target.shape[0]):  # shared / factor is the overlap at the tile outside
         swept[x] = source[x] + shared[x]

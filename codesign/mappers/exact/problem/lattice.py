@@ -6,60 +6,61 @@ A tile is a size for each dimension that divides its bound. All tiles of a compu
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
 from codesign.core.factors import prime_factors
-from codesign.mappers.exact.problem.tables import Grid
 from codesign.mapping.nest import FloatArray, IntArray
 
+INF = np.inf
 
-@dataclass(frozen=True, eq=False)
-class Lattice:
-    """All tiles of given bounds. Letters: D dimensions with a bound above 1, A prime axes, N tiles.
+
+class Grid(NamedTuple):
+    """The lattice for compiled code. Letters: D dimensions with a bound above 1, J divisors, A prime axes.
 
     Attributes:
-        bounds: ``D`` bounds, all above 1.
-        n_tiles: N.
-        divisors: per dimension, the divisors of its bound in the order of the flat index.
         n_divisors: ``D``.
         stride: ``D`` offset between neighbours of a dimension's block.
         grow: ``D x J x J`` position of ``divisor[j] * divisor[i]`` of a dimension, -1 if that does not divide.
         axis_dim: ``A`` dimension of each prime axis.
         axis_size: ``A`` exponents 0 .. size - 1.
         axis_stride: ``A``.
-        value: ``D x N`` size of each dimension in each tile.
+        divisor: ``D x J``, 0 padded.
     """
 
-    bounds: tuple[int, ...]
-    n_tiles: int
-    divisors: tuple[tuple[int, ...], ...]
     n_divisors: IntArray
     stride: IntArray
     grow: IntArray
     axis_dim: IntArray
     axis_size: IntArray
     axis_stride: IntArray
+    divisor: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Lattice:
+    """All tiles of given bounds, N of them.
+
+    Attributes:
+        bounds: ``D`` bounds, all above 1.
+        n_tiles: N.
+        divisors: per dimension, the divisors of its bound in the order of the flat index.
+        grid: How tiles grow into each other.
+        value: ``D x N`` size of each dimension in each tile.
+    """
+
+    bounds: tuple[int, ...]
+    n_tiles: int
+    divisors: tuple[tuple[int, ...], ...]
+    grid: Grid
     value: FloatArray
-
-    @cached_property
-    def grid(self) -> Grid:
-        """The lattice for compiled code."""
-        divisor = np.zeros(self.grow.shape[:2])
-        for d, values in enumerate(self.divisors):
-            divisor[d, : len(values)] = values
-        return Grid(self.n_divisors, self.stride, self.grow, self.axis_dim, self.axis_size, self.axis_stride, divisor)
-
-    def place(self, dim: int, divisor: int) -> int:
-        """Position of a divisor in a dimension's block."""
-        return self.divisors[dim].index(divisor)
 
     def sizes(self, tile: int) -> tuple[int, ...]:
         """Size of each dimension in a tile."""
-        return tuple(
-            self.divisors[d][tile // int(self.stride[d]) % int(self.n_divisors[d])] for d in range(len(self.bounds))
-        )
+        places = tile // self.grid.stride % self.grid.n_divisors
+        return tuple(sizes[i] for sizes, i in zip(self.divisors, places.tolist(), strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +71,7 @@ class _Block:
         divisors: In the order of the flat index.
         sizes: Exponents of every prime axis.
         inner: Distance of neighbours along every prime axis within the block.
-        grow: ``J x J``, see `Lattice.grow`.
+        grow: ``J x J``, see `Grid`.
     """
 
     divisors: tuple[int, ...]
@@ -107,21 +108,11 @@ def make_lattice(bounds: tuple[int, ...]) -> Lattice:
     ]
     width = max(counts, default=1)
     grow = np.full((len(bounds), width, width), -1, np.int64)
-    value = np.empty((len(bounds), n_tiles))
+    divisor, value = np.zeros(grow.shape[:2]), np.empty((len(bounds), n_tiles))
     for d, block in enumerate(blocks):
         grow[d, : counts[d], : counts[d]] = block.grow
-        sizes = np.array(block.divisors, np.float64)
-        value[d].reshape(-1, counts[d], stride[d])[:] = sizes[:, None]
-    table = np.array(axes, np.int64).reshape(-1, 3)
-    return Lattice(
-        bounds,
-        n_tiles,
-        tuple(block.divisors for block in blocks),
-        np.array(counts, np.int64),
-        np.array(stride, np.int64),
-        grow,
-        np.ascontiguousarray(table[:, 0]),
-        np.ascontiguousarray(table[:, 1]),
-        np.ascontiguousarray(table[:, 2]),
-        value,
-    )
+        divisor[d, : counts[d]] = block.divisors
+        value[d].reshape(-1, counts[d], stride[d])[:] = divisor[d, : counts[d], None]
+    table = np.array(axes, np.int64).reshape(-1, 3).T.copy()
+    grid = Grid(np.array(counts, np.int64), np.array(stride, np.int64), grow, table[0], table[1], table[2], divisor)
+    return Lattice(bounds, n_tiles, tuple(block.divisors for block in blocks), grid, value)

@@ -95,11 +95,7 @@ def chain_table(
     Args:
         level: Level of the first loop.
         divisors: ``axis dimensions x J`` in the lattice's order.
-        counts: Number of divisors of each.
-        bounds: Bounds.
-        coef: Coefficients.
         spatial: ``L x axis dimensions``.
-        walk: See `most_saved`.
 
     Returns:
         ``2 x axis dimensions x J x sub-tiles``: touched or untouched before; first dimension; its factor; tile of the axis.

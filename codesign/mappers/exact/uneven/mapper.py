@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 
 from codesign.core import clock
 from codesign.core.errors import UserError
@@ -40,13 +39,7 @@ def map_uneven(
 
     Args:
         even: The exact search of even mappings, whose best is where this one begins.
-        finish: See `Finish`.
-        problem: What to map.
-        objective: What is minimised.
         effort: Labels of the sweeps at most.
-        budget: Of the whole search.
-        seed: For the record: nothing is random.
-        reuse: See `codesign.cost.arrays.Reuse`.
 
     Raises:
         UserError: The problem has something that uneven search does not cover.
@@ -55,11 +48,10 @@ def map_uneven(
     refuse_uncovered(problem, reuse)
     instance = make_instance(problem, reuse)
     _refuse_windows(instance)
-    limit = budget.time_limit_s
-    first = even(budget if limit is None else replace(budget, time_limit_s=limit * _EVEN_SHARE))
+    first = even(budget.part(_EVEN_SHARE, budget.evaluations))
     scored = math.inf if budget.evaluations is None else budget.evaluations
-    deadline = math.inf if limit is None else started + limit
-    best = Incumbent(make_kernel(instance.problem, _most_loops(instance)), Goal(objective), deadline, effort, scored)
+    kernel = make_kernel(instance.problem, _most_loops(instance))
+    best = Incumbent(kernel, Goal(objective), budget.deadline(started), effort, scored)
     best.evaluated = first.evaluated
     if first.mapping is not None:
         nest = encode_nest(problem.computation, problem.architecture, first.mapping)

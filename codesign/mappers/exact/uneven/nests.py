@@ -25,13 +25,7 @@ class _Writer(LoopRows):
 
 
 def write_nest(instance: Instance, spatial: IntArray, steps: tuple[Step, ...]) -> tuple[Nest, int]:
-    """The nest of a walk and the number of its loops.
-
-    Args:
-        instance: The problem.
-        spatial: ``L x D`` factors of every fan-out.
-        steps: Outermost first.
-    """
+    """The nest of a walk, its steps outermost first, and the number of its loops; `spatial` is ``L x D`` factors of every fan-out."""
     writer, next_fanout = _Writer(instance), 0
 
     def cross(m: int) -> None:

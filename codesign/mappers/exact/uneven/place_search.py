@@ -27,15 +27,7 @@ _ROUNDING = 1e-10
 
 
 def search_places(instance: Instance, best: Incumbent) -> float:
-    """Search all profiles, keep sets and places.
-
-    Args:
-        instance: The problem.
-        best: The incumbent, improved in place.
-
-    Returns:
-        A lower bound on what was not searched (infinite if nothing).
-    """
+    """Search all profiles, keep sets and places; returns a lower bound on what was not searched (infinite if nothing)."""
     whole = sum(int(instance.fewest_of_all(t)) * int(b) for t, b in enumerate(instance.problem.element_bits[0]))
     if instance.problem.capacity_bits[0] != UNBOUNDED and whole > instance.problem.capacity_bits[0]:
         return math.inf  # the outermost level holds everything
@@ -43,13 +35,7 @@ def search_places(instance: Instance, best: Incumbent) -> float:
 
 
 class PlaceSearch:
-    """Sweeps profiles in the order of their bounds until none can be better.
-
-    Args:
-        instance: The problem.
-        best: The incumbent, improved in place.
-        places: What makes a profile's stages.
-    """
+    """Sweeps profiles in the order of their bounds until none can be better; `places` makes a profile's stages."""
 
     def __init__(self, instance: Instance, best: Incumbent, places: type[Places] = Places) -> None:
         self._make = places

@@ -76,7 +76,6 @@ class Places:
     """One profile: every fan-out's factors are known, the places of loops and nodes are open.
 
     Args:
-        problem: The problem whose fan-outs the profile decides.
         row: Vector of every fan-out.
         quickest: Cycles that no mapping of the profile can beat.
         counts_energy: Whether energy matters.
@@ -269,7 +268,7 @@ class Places:
         instance, extent = self.problem.instance, 1.0
         at = np.arange(self.lattice.n_tiles)
         for d, entry in zip(instance.sliding_axes[t][a], origin, strict=True):
-            at = at + (entry - self.entries[d]) * int(self.lattice.stride[d])
+            at = at + (entry - self.entries[d]) * int(self.lattice.grid.stride[d])
             size = self.lattice.divisors[d][entry] * self.profile.inside[v, d]
             extent += float(instance.coef[t, :, d].max() * (size - 1.0))
         whole = (self.words[t, v] / self.left)[at]
@@ -280,7 +279,7 @@ class Places:
         """``D x N`` position of the size of every dimension."""
         at = np.arange(self.lattice.n_tiles)
         return np.array(
-            [at // s % n for s, n in zip(self.lattice.stride, self.lattice.n_divisors, strict=True)], np.int64
+            [at // s % n for s, n in zip(self.lattice.grid.stride, self.lattice.grid.n_divisors, strict=True)], np.int64
         ).reshape(len(self.lattice.divisors), self.lattice.n_tiles)
 
     def allowed(self, outer: Segment) -> Array:

@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from codesign.mappers.exact.even.fill_states import Decisions
+from codesign.mappers.labels.program import in_order
 from codesign.mappers.labels.sweep import Array
 from codesign.mapping.constraints import Keep
 
@@ -183,12 +184,7 @@ class Automaton:
 
 
 def segments(parted: tuple[bool, ...], decisions: Decisions) -> tuple[Segment, ...]:
-    """The segments that may keep something, innermost first.
-
-    Args:
-        parted: For each level whether its fan-out has more than one child in use.
-        decisions: ``L x T``.
-    """
+    """The segments that may keep something, innermost first; `parted` says of each level whether its fan-out has more than one child in use."""
     found: list[Segment] = []
     last = len(parted) - 1
     for v in range(last, -1, -1):
@@ -253,7 +249,6 @@ def automaton(
     Args:
         tensors: What may be done with each.
         i: Number of the segment.
-        segment: The levels.
         starts: For each tensor the statuses that the walk may enter with.
 
     Raises:
@@ -290,8 +285,7 @@ def automaton(
         states,
         {state: n for n, state in enumerate(states)},
         mask,
-        table[np.argsort(table[:, 0], kind="stable")],
-        table[np.argsort(table[:, 1], kind="stable")],
+        *in_order(table),
         tuple(actions),
         tuple(all(_may_end(s, segment) for s in state) for state in states),
         tuple(map(tuple, orders)),

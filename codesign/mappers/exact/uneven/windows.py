@@ -122,13 +122,7 @@ class Windows:
         return tuple(found)
 
     def least_shares(self, i: int, level: int, a: int) -> dict[Entries, float]:
-        """Of the words that whole tiles would take, what windows leave at least, by the sizes on an axis where a node stands (P14).
-
-        Args:
-            i: The segment of the node.
-            level: Its level.
-            a: The axis.
-        """
+        """Of the words of whole tiles, what windows leave at least at a level of segment `i`, by the sizes on an axis where its node stands (P14)."""
         axis, found = self.axes[a], {}
         for origin in product(*(range(len(d.sizes)) for d in axis)):
             extent, least = self._overlap(level, a, origin, 0), 1.0

@@ -106,7 +106,6 @@ def cross(
         outer: Cells of this level.
         live: ``n x 2`` (state, cell) inside.
         value: ``n`` their least costs.
-        table: ``S x N`` least cost, changed in place.
         entry: ``S x N`` cell inside it came from, or ``S x 0`` if nobody asks.
         factor: ``D`` spatial factors.
         fewest: ``D`` tiles that the fan-out needs.

@@ -34,7 +34,6 @@ class JointProblem:
     """A problem with its keep sets given.
 
     Args:
-        problem: What is mapped.
         arrays: The problem as the arrays that the cost kernel reads.
         keep: ``L x T`` 1 where a level keeps a tensor.
         work: Steps of the program so far.
@@ -62,11 +61,6 @@ class JointProblem:
     def fan_outs(self) -> Vectors | None:
         """What every fan-out may do; None where it is too much to list."""
         return list_fan_outs(self.problem, self.dims)
-
-    @cached_property
-    def constant(self) -> float:
-        """Energy of the MACs, the same in every mapping."""
-        return float(self.arrays.macs * self.arrays.mac_energy)
 
     @cached_property
     def output_words(self) -> float:
@@ -114,14 +108,13 @@ class JointProblem:
             most_steps: Steps of computing that matter.
             least_cycles: No mapping takes fewer.
             most: Value that matters.
-            objective: Whose value.
             room: Profiles listed at most.
             outer: What the outer levels cost whatever the profile (rule IB16).
         """
         if self.fan_outs is None:
             return None
         limits = Limits(
-            float(self.constant), float(most_steps), float(least_cycles), float(most), 0.0 if outer is None else float(outer.least),
+            float(self.arrays.macs * self.arrays.mac_energy), float(most_steps), float(least_cycles), float(most), 0.0 if outer is None else float(outer.least),
             objective is not Objective.LATENCY, objective is not Objective.ENERGY, max(1, self.problem.least_units), room,
         )  # fmt: skip
         nowhere = np.ones((len(self.keep), len(self.dims)), np.int64)
@@ -223,11 +216,12 @@ class JointProblem:
         )  # fmt: skip
         return len(place)
 
-    def prepare(self, chosen: IntArray, price: FloatArray, constant: float) -> "Profile":
-        """A profile under prices of every term."""
+    def prepare(self, chosen: IntArray, price: FloatArray) -> "Profile":
+        """A profile under prices of every term, the energy of the MACs included."""
         factor, fewest = self.factors(chosen)
         spread = room_for_spread(factor, fewest, self.keep.shape[1])
         each = np.zeros(len(self.data.level))
+        constant = float(self.arrays.macs * self.arrays.mac_energy)
         base = constant + base_of(self.data, price, spread, self.output_words, each)
         return Profile(spread, price, each, base)
 
@@ -262,7 +256,6 @@ class JointProblem:
         A profile whose cells are too many is bounded by what it costs at least (rule IB11).
 
         Args:
-            profile: What the fan-outs do.
             most: Costs that matter, by level and state.
             most_steps: Steps of computing that matter (rule IB13).
             cuts: Conditions on the tiles (rule IB15).
@@ -271,7 +264,7 @@ class JointProblem:
         """
         levels, data = len(self.keep), self.data
         self.work += _WORK_OF_A_CALL
-        walk = Walk([], [], [], []) if recorded else None
+        walk = Walk([], [], []) if recorded else None
         inside = np.ones(len(data.bounds), np.int64)
         previous, live, value = self._start(), np.zeros((1, 2), np.int64), np.zeros(1)
         for v in range(levels - 1, -1, -1):
@@ -292,7 +285,7 @@ class JointProblem:
             previous = cells
             inside, live, value = self._cut(v, cuts, inside, cells, live, value)
             if walk is not None:
-                walk.add(cells, table, source, entry)
+                walk.add(cells, source, entry)
             if not arrived:
                 return math.inf, None
         whole = self._whole(profile, previous, table)

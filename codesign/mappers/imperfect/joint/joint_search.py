@@ -55,7 +55,6 @@ class Part:
         high: Cycles.
         energy: Least energy known.
         final: Whether nothing can sharpen the bound.
-        opened: Whether `energy` comes from the program.
         cuts: Conditions on the tiles (rule IB15).
     """
 
@@ -65,17 +64,12 @@ class Part:
     high: float
     energy: float
     final: bool = False
-    opened: bool = False
     cuts: tuple[Cut, ...] = ()
 
 
 @dataclass
 class Best(Incumbent):
-    """The best mapping known.
-
-    Args:
-        state: None until the search improves what it started from.
-    """
+    """The best mapping known; its state is None until the search improves what it started from."""
 
     state: MapState | None = None
 
@@ -85,8 +79,6 @@ class JointSearch:
     """The search of one keep set.
 
     Args:
-        joint: The problem.
-        encoded: The problem, ready for scoring nests.
         best: The best mapping known.
         chosen: Vectors of each profile.
         outer: What the outer levels cost whatever the profile (rule IB16).
@@ -112,7 +104,7 @@ class JointSearch:
     def profile(self, row: int) -> Profile:
         """A profile under energy prices."""
         if row not in self.profiles:
-            self.profiles[row] = self.joint.prepare(self.chosen[row], self.joint.energy, self.joint.constant)
+            self.profiles[row] = self.joint.prepare(self.chosen[row], self.joint.energy)
         return self.profiles[row]
 
     def run(self, cycles: FloatArray, energy: FloatArray) -> float:
@@ -188,7 +180,7 @@ class JointSearch:
         bound = max(part.bound, self.objective.score(energy, part.low))
         if not self.best.beaten_by(bound):
             return []
-        known = replace(part, bound=bound, energy=energy, opened=True)
+        known = replace(part, bound=bound, energy=energy)
         cycles, cut = self._follow(known, profile)
         if cut is not None:
             return [replace(known, cuts=(*part.cuts, c)) for c in (cut, cut._replace(equal=False))]
@@ -232,7 +224,7 @@ class JointSearch:
             port = self.joint.port_prices(v, w, profile.spread.factor)
             weight = energy / high
             prices = self.joint.energy + weight * port
-            together = self.joint.prepare(self.chosen[part.profile], prices, self.joint.constant)
+            together = self.joint.prepare(self.chosen[part.profile], prices)
             limit = self.best.goal.dearest_useful(part.low, self.best.value) + weight * high
             most = self.joint.thresholds(together, limit)
             sums = None
@@ -244,7 +236,7 @@ class JointSearch:
             ends = [c * max(energy, least - weight * c) for c in (part.low, high)]
             bound = max(bound, min(ends))
         self.best.count(self.joint.work - before)
-        return replace(part, bound=bound, high=high, opened=False)
+        return replace(part, bound=bound, high=high)
 
 
 def search_jointly(
@@ -253,8 +245,6 @@ def search_jointly(
     """The bound of a problem, and the best mapping where one is better than what is known.
 
     Args:
-        encoded: The problem.
-        objective: What is minimised.
         value: Value of the best mapping known.
         effort: Steps of the program.
         deadline: On `clock.wall_seconds`.

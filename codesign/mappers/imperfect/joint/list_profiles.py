@@ -125,13 +125,9 @@ def list_profiles(
     A fan-out not decided yet asks for nothing twice and shares every word among all its children.
 
     Args:
-        data: What crosses into every level.
         prices: ``1 + ports`` rows of ``K``: energy of a word, then cycles of every port.
         port_level: ``ports`` its level; all of its instances work at a time.
-        vectors: What every fan-out may do.
-        output_words: Words of the output.
         outer: ``K`` the part of the energy of a word that `Limits.least_outer` counts (rule IB16).
-        limits: Which profiles matter.
 
     Returns:
         ``n x L`` vectors of each profile, ``n`` least cycles, ``n`` least energy, whether all are listed, bounds computed.

@@ -45,10 +45,7 @@ def drop_hopeless(
     """Drop the costs at the start of a level with which what is still to come exceeds the limit; returns how many are left.
 
     Args:
-        data: What crosses into every level.
         closed: ``S x B`` 1 where a boundary is closed in a state of the level.
-        output_words: Words of the output.
-        cells: Cells of the level.
         table: ``S x N`` costs, changed in place.
         limit: ``S`` costs that matter if every boundary to come cost its least by itself.
         factor: ``L x D`` spatial factors.

@@ -89,14 +89,7 @@ def walk_level(
     """All loops in time of one level: free loops, closings, windows that slide (rule IB12). Returns steps taken.
 
     Args:
-        cells: Tiles of the level.
-        table: ``S x N`` least cost, changed in place.
         source: ``S x N`` where the value came from: cell * S + state, or -1 at the fan-out; ``S x 0`` if nobody asks.
-        states: Of the level.
-        data: What crosses into every level.
-        price: ``K`` of every term.
-        v: The level.
-        spread: What the fan-outs do.
         most: ``S`` costs that matter.
     """
     n_states, n = table.shape

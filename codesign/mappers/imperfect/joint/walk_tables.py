@@ -14,20 +14,17 @@ class Walk:
 
     Args:
         cells: Cells of every level.
-        table: Least excess of every cell and state.
         source: Where it came from inside a level.
         entry: Cell of the next level in that it was entered from. All ``S x N``.
     """
 
     cells: list[Cells]
-    table: list[FloatArray]
     source: list[IntArray]
     entry: list[IntArray]
 
-    def add(self, cells: Cells, table: FloatArray, source: IntArray, entry: IntArray) -> None:
+    def add(self, cells: Cells, source: IntArray, entry: IntArray) -> None:
         """Put the next level out in front."""
         self.cells.insert(0, cells)
-        self.table.insert(0, table)
         self.source.insert(0, source)
         self.entry.insert(0, entry)
 

@@ -54,10 +54,10 @@ def gemm(m: int = 8, n: int = 8, k: int = 8) -> Computation:
 def test_lattice_grows_tiles() -> None:
     lattice = make_lattice((12, 7))
     assert lattice.n_tiles == 6 * 2
-    i = lattice.place(0, 3)
-    grown = int(lattice.grow[0, lattice.place(0, 4), i])
+    i = lattice.divisors[0].index(3)
+    grown = int(lattice.grid.grow[0, lattice.divisors[0].index(4), i])
     assert lattice.divisors[0][grown] == 12
-    assert lattice.grow[0, lattice.place(0, 3), i] == -1
+    assert lattice.grid.grow[0, lattice.divisors[0].index(3), i] == -1
     assert lattice.sizes(lattice.n_tiles - 1) == (12, 7)
 
 
@@ -141,10 +141,10 @@ def test_chains_never_move_fewer_words_than_the_bound(seed: int) -> None:
     coef = np.array([rng.choice([1, 1, 2, 3]), 1], np.int64)
     spatial = np.array([[rng.choice([1, 2]), 1]], np.int64)
     lattice = make_lattice(tuple(bounds))
-    width = lattice.grow.shape[1]
+    width = lattice.grid.grow.shape[1]
     divisors = np.array([[*v, *[0] * (width - len(v))] for v in lattice.divisors], np.int64)
     table = chain_table(
-        0, divisors, lattice.n_divisors, np.array(bounds), coef, np.zeros((0, 2), np.int64), bool(seed % 2)
+        0, divisors, lattice.grid.n_divisors, np.array(bounds), coef, np.zeros((0, 2), np.int64), bool(seed % 2)
     )
     fewest = 1 + sum(b // s - 1 for b, s in zip(bounds, spatial[0], strict=True))
     for sub in range(lattice.n_tiles):

@@ -47,7 +47,7 @@ def _compare(joint: JointProblem, number: int, rng: random.Random) -> tuple[int,
     rows = [np.array([rng.choice(pool) for pool in pools]) for _ in range(number)]
     equal = beyond = 0
     for row in rows:
-        profile = joint.prepare(row, joint.energy, joint.constant)
+        profile = joint.prepare(row, joint.energy)
         least = joint.least(profile, joint.thresholds(profile, 100.0 * profile.base))[0]
         limit = rng.choice([0.99, 1.001, 1.2]) * min(least, 2.0 * profile.base)
         within = joint.least(profile, joint.thresholds(profile, limit))[0]

@@ -17,7 +17,7 @@ from codesign.core.goals import Objective
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost
 from codesign.mappers.cosa.integer_program import PUBLISHED, Settings, Weights, make_program
-from codesign.mappers.cosa.schedules import Schedule, repaired, solve_program
+from codesign.mappers.cosa.schedules import repaired, solve_program
 from codesign.mappers.cosa.solvers import Solver
 from codesign.mappers.driver import Encoded
 from codesign.mapping.constraints import MappingProblem
@@ -104,17 +104,13 @@ def _measure(
         cost = encoded.cost_of(schedule.state)
         if isinstance(cost, Cost):
             seen.add(schedule.key)
-            terms.append(_terms(encoded.source, schedule))
+            terms.append(_prices(encoded.source, schedule.program.settings, schedule.values))
             values.append(float(np.log2(objective.of(cost))))
     return np.array(terms).reshape(-1, 3), np.array(values)
 
 
-def _terms(problem: MappingProblem, schedule: Schedule) -> tuple[float, float, float]:
-    """(-utilisation, compute, traffic) of a schedule, unweighted: its tiling priced one weight at a time."""
-    return _prices(problem, schedule.program.settings, schedule.values)
-
-
 def _prices(problem: MappingProblem, settings: Settings, values: tuple[float, ...]) -> tuple[float, float, float]:
+    """(-utilisation, compute, traffic) of a tiling, unweighted: priced one weight at a time."""
     off = replace(PUBLISHED, utilization=0.0, compute=0.0, traffic=0.0)
     ones = (replace(off, utilization=1.0), replace(off, compute=1.0), replace(off, traffic=1.0))
     prices = [make_program(problem, replace(settings, weights=w)).price(values) for w in ones]
