@@ -96,7 +96,7 @@ def _front_of(evaluator: Evaluator, problem: Problem, caches: Caches, layer: int
     """Energy and core time of a layer's best options, n x 2; where no core holds its tiles, of tiles of any size."""
     room = np.zeros((len(problem.batches) * len(problem.parts), 2))
     spread = spread_of(evaluator, problem, layer)
-    endless = problem._replace(limits=np.array([2**62, 0], np.int64))
+    endless = problem._replace(limits=np.array([[2**62, 0]], np.int64))
     for limited in (problem, endless):
         n = bound_parts.keep_best(room, bound_parts.layer_options(limited, caches, layer, spread, room))
         if n:

@@ -1,6 +1,6 @@
 """Searching the best tree of segments of a network on a system (docs/explanation/many-cores.md, rules M51 to M54)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import final
 
@@ -14,8 +14,9 @@ from codesign.core.rng import RandomState, make_state
 from codesign.scheduling.segments.evaluate import Evaluation, Evaluator
 from codesign.scheduling.segments.kernels import core_mapper, fabric, moves, tree_search
 from codesign.scheduling.segments.kernels import tree as tree_kernels
+from codesign.scheduling.segments.kernels.layout import even_borders
 from codesign.scheduling.segments.kernels.machine import ORDERS, RANKS, SHAPED, Caches, Problem, Scratch, Tokens
-from codesign.scheduling.segments.kernels.placed_leaf import batch_index, order_of
+from codesign.scheduling.segments.kernels.placed_leaf import batch_index, common_kind, leaf_borders, order_of
 from codesign.scheduling.segments.kernels.segment_cost import tree_cost
 from codesign.scheduling.segments.layers import SegmentNetwork
 from codesign.scheduling.segments.segment_tree import Cut, CutKind, Leaf, Node, leaves
@@ -28,6 +29,9 @@ MOVE_WEIGHTS = (30, 12, 4, 6, 12, 6, 10, 8, 12)
 
 SLOT_BYTES = 96 * 2**20
 """Memory for placed leaves."""
+
+EXACT_ENTRIES = 2**14
+"""Tiles of architectures that a search can know, at most."""
 
 SEGMENT_ENTRIES = 2**17
 CHUNK = 50
@@ -177,21 +181,31 @@ def problem_arrays(evaluator: Evaluator, batch: int, least_use: float) -> Proble
     lane_pj = system.dies.lanes * int(system.dies.mw_per_lane)
     die_pj = 0.0 if system.dies.lanes else system.dies.pj_per_word_hop
     prices = [system.links.pj_per_word_hop, die_pj, system.memories.pj_per_word, lane_pj, system.clock_ghz]
+    big = [[core.big.bytes, core.output_reserve_bytes] for core in evaluator.records]
+    mapped = [int(kind.architecture is not None) for kind in evaluator.core_kinds]
+    exact = EXACT_ENTRIES if any(mapped) else 1
     return Problem(
         evaluator.fabric,
-        evaluator.core,
+        evaluator.cores,
+        evaluator.kind_start,
+        evaluator.site_kind,
+        np.zeros(exact, np.int64),
+        np.zeros((exact, core_mapper.FIGURES + 1)),
+        np.array(mapped, np.int64),
         table,
         layer_kin(evaluator),
         evaluator.edges,
         reader_start,
         reader,
-        np.array(evaluator.unit_times, np.float64),
+        evaluator.unit_times,
         start,
         rows,
         np.array(list(permutations(range(4))), np.int64),
         np.array(divisors(batch), np.int64),
         np.array(prices, np.float64),
-        np.array([system.core.big.bytes, system.core.output_reserve_bytes], np.int64),
+        np.array(big, np.int64),
+        evaluator.capacity,
+        evaluator.reserve,
         int(evaluator.semantics.leaf_links),
         least_use,
     )
@@ -200,15 +214,16 @@ def problem_arrays(evaluator: Evaluator, batch: int, least_use: float) -> Proble
 def make_caches(problem: Problem) -> Caches:
     """Empty caches; what is not used takes no memory."""
     layers, batches = len(problem.table), len(problem.batches)
+    rows = layers * len(problem.limits)
     cores = problem.fabric.width * problem.fabric.height
     sites = (problem.fabric.width + 2) * problem.fabric.height
     counter = fabric.counter_size(problem.fabric)
     slot = 8 * (3 * cores * 8 + 3 * (cores + 1) + 3 * cores + counter + 3 * sites + 8)
     slots = min(max(2 * layers, SLOT_BYTES // slot), 2**14)
     return Caches(
-        np.full((layers, batches, cores + 1, RANKS), -2, np.int64),
-        np.zeros((layers, batches, len(problem.parts)), np.int64),
-        np.zeros((layers, batches, len(problem.parts), core_mapper.FIGURES + 1)),
+        np.full((rows, batches, cores + 1, RANKS), -2, np.int64),
+        np.zeros((rows, batches, len(problem.parts)), np.int64),
+        np.zeros((rows, batches, len(problem.parts), core_mapper.FIGURES + 1)),
         np.zeros(slots, np.int64),
         np.zeros(slots, np.int64),
         np.zeros((slots, 3), np.int64),
@@ -237,7 +252,9 @@ def make_scratch(problem: Problem) -> Scratch:
     nodes = 3 * layers + 10
     sites = (problem.fabric.width + 2) * problem.fabric.height
     names = [name for name in tree_kernels.Tree._fields if name != "unit_time"]
-    tree = tree_kernels.Tree(unit_time=np.zeros(nodes), **{name: np.zeros(nodes, np.int64) for name in names})
+    tree = tree_kernels.Tree(
+        unit_time=np.zeros((nodes, len(problem.limits))), **{name: np.zeros(nodes, np.int64) for name in names}
+    )
     row = [np.zeros(layers + 1, np.int64) for _ in range(7)]
     row[4][:] = -1
     return Scratch._make(
@@ -558,14 +575,7 @@ class TreeSearch:
         found = {}
         for node, leaf in zip(np.flatnonzero(shape.kind == tree_kernels.LEAF), leaves(root), strict=True):
             cores = int(shape.core_past[node] - shape.core_first[node])
-            shaped = self.problem.kin[leaf.layer, SHAPED]
-            ranked = self.caches.ranked[shaped, batch_index(self.problem, leaf.batch), cores]
-            n = int((ranked >= 0).sum())
-            (choice,) = leaf.order
-            parts = self.problem.parts[ranked[(choice // ORDERS) % n]]
-            order = order_of(parts, self.problem.orders[choice % ORDERS])
-            k, b, h, w = (int(p) for p in parts)
-            found[leaf.layer] = Leaf(leaf.layer, leaf.batch, (k, b, h, w), tuple(int(d) for d in order))
+            found[leaf.layer] = self._leaf_with_parts(leaf, int(shape.core_first[node]), cores)
 
         def filled(node: Node) -> Node:
             if isinstance(node, Leaf):
@@ -573,6 +583,26 @@ class TreeSearch:
             return Cut(node.kind, node.batch, tuple(filled(child) for child in node.children))
 
         return Cut(root.kind, root.batch, tuple(filled(child) for child in root.children))
+
+    def _leaf_with_parts(self, leaf: Leaf, first: int, cores: int) -> Leaf:
+        """A leaf whose order holds its choice with the parts that this stands for."""
+        problem, (choice,) = self.problem, leaf.order
+        kind = common_kind(problem.kind_start, first, cores)
+        at = kind * len(problem.table) + problem.kin[leaf.layer, SHAPED]
+        ranked = self.caches.ranked[at, batch_index(problem, leaf.batch), cores]
+        parts = problem.parts[ranked[(choice // ORDERS) % RANKS % int((ranked >= 0).sum())]]
+        order = order_of(parts, problem.orders[choice % ORDERS])
+        k, b, h, w = (int(p) for p in parts)
+        found = Leaf(leaf.layer, leaf.batch, (k, b, h, w), tuple(int(d) for d in order))
+        if len(problem.limits) == 1:
+            return found
+        borders = leaf_borders(problem, leaf.layer, leaf.batch, parts, order, first, choice // (ORDERS * RANKS))
+        even = even_borders(problem.table[leaf.layer], leaf.batch, parts)
+        sizes = tuple(
+            () if (borders[d] == even[d]).all() else tuple(int(n) for n in np.diff(borders[d, : parts[d] + 1]))
+            for d in range(4)
+        )
+        return replace(found, sizes=sizes)
 
 
 def warm_up() -> None:
