@@ -35,6 +35,9 @@ from codesign.scheduling.segments.system_arrays import (
     tile_sizes,
 )
 
+NEVER = 1e18
+"""Unit time of a layer on a kind of cores that cannot do it."""
+
 PARTS = ("big_buffer", "small_buffers", "bus", "mac")
 """Parts of the energy that are not words on the way."""
 
@@ -178,11 +181,23 @@ class Evaluator:
         self._given = core_figures
         self._figures: dict[tuple[int, ...], FloatArray] = {}
         self.unit_times: FloatArray = np.array(
-            [
-                [unit_time(layer, core.vector, core.lanes, core.macs, core.vector_unit_macs) for core in self.records]
-                for layer in network.layers
-            ]
+            [[self._unit_time(layer, kind) for kind in range(self.kinds)] for layer in range(len(network.layers))]
         )
+
+    def _unit_time(self, number: int, kind: int) -> float:
+        """Cycles of a sample of a layer on one core: ideal on equal cores (rule M4), else by the pace of a tile (rule M112).
+
+        The tile is half the channels, rows and columns of one sample.
+        """
+        layer, core = self.network.layers[number], self.records[kind]
+        if self.kinds == 1:
+            return unit_time(layer, core.vector, core.lanes, core.macs, core.vector_unit_macs)
+        sizes = [(n + 1) // 2 for n in (layer.K, layer.H, layer.W)]
+        share = float(np.prod(sizes)) / (layer.K * layer.H * layer.W)
+        figures = self.figures_on(kind, number, tuple(tile_sizes(layer, sizes[0], 1, sizes[1], sizes[2])))
+        if figures is None:
+            return NEVER
+        return float(figures[core_mapper.CYCLES]) / share
 
     @property
     def sites(self) -> int:
@@ -313,7 +328,8 @@ class Evaluator:
                 what = (
                     f"{node.kind.name.lower()} cut" if isinstance(node, Cut) else self.network.layers[node.layer].name
                 )
-                detail = f"core ({x - 1}, {y}) in segment {segment}, {what}"
+                kind = f" of kind {self.core_kinds[self.site_kind[site]].name!r}" if self.kinds > 1 else ""
+                detail = f"core ({x - 1}, {y}){kind} in segment {segment}, {what}"
                 return Infeasible("buffer of a core", float(need[site]), float(limit), "bytes", detail)
         return None
 
@@ -340,7 +356,7 @@ class Evaluator:
         pieces = float(np.prod(leaf.fetch[:4])) if leaf.fetch else 1.0
         return found[: core_mapper.FIGURES] * pieces
 
-    def kind_figures(self, kind: int, number: int, tile: tuple[int, ...]) -> FloatArray:
+    def figures_on(self, kind: int, number: int, tile: tuple[int, ...]) -> FloatArray | None:
         """Energy, cycles and parts of a tile of a layer on a kind of cores, an architecture's by the exact mapper (rule M115).
 
         Args:
@@ -348,8 +364,8 @@ class Evaluator:
             number: Of the layer.
             tile: Sizes in the order of `core_mapper.Tile`.
 
-        Raises:
-            UserError: The core cannot do it.
+        Returns:
+            The figures; None where the core cannot do it.
         """
         layer, found = self.network.layers[number], np.zeros(core_mapper.FIGURES + 1)
         core = core_mapper.core_of(self.cores, kind)
@@ -360,10 +376,7 @@ class Evaluator:
             found = MAPPED.figures(self.core_kinds[kind], tile)
         else:
             core_mapper.map_convolution(core, core_mapper.Tile(*tile), found)
-        if found[core_mapper.FIGURES] < 0.0:
-            name = self.core_kinds[kind].name
-            raise UserError(f"a core of kind {name!r} cannot hold any part of layer {layer.name!r}", where="tree")
-        return found[: core_mapper.FIGURES]
+        return None if found[core_mapper.FIGURES] < 0.0 else found[: core_mapper.FIGURES]
 
     def own_figures(self, leaf: Leaf, place: Layout) -> FloatArray:
         """Energy and its parts of all cores of a layer, each charged its own tile, and the cycles of the slowest (rule M114)."""
@@ -375,7 +388,11 @@ class Evaluator:
             if k * b * h * w == 0:
                 continue
             sizes = tuple(tile_sizes(self.network.layers[leaf.layer], k, b, h, w))
-            figures = self.kind_figures(int(self.site_kind[place.tile_sites[t]]), leaf.layer, sizes)
+            kind, layer = int(self.site_kind[place.tile_sites[t]]), self.network.layers[leaf.layer]
+            figures = self.figures_on(kind, leaf.layer, sizes)
+            if figures is None:
+                name = self.core_kinds[kind].name
+                raise UserError(f"a core of kind {name!r} cannot hold any part of layer {layer.name!r}", where="tree")
             total += figures
             cycles = max(cycles, float(figures[core_mapper.CYCLES]))
         total[core_mapper.CYCLES] = cycles

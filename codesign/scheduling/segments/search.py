@@ -16,10 +16,20 @@ from codesign.scheduling.segments.kernels import core_mapper, fabric, moves, tre
 from codesign.scheduling.segments.kernels import tree as tree_kernels
 from codesign.scheduling.segments.kernels.layout import even_borders
 from codesign.scheduling.segments.kernels.machine import ORDERS, RANKS, SHAPED, Caches, Problem, Scratch, Tokens
-from codesign.scheduling.segments.kernels.placed_leaf import batch_index, common_kind, leaf_borders, order_of
+from codesign.scheduling.segments.kernels.placed_leaf import (
+    batch_index,
+    common_kind,
+    find_exact,
+    leaf_borders,
+    order_of,
+    tile_key,
+)
 from codesign.scheduling.segments.kernels.segment_cost import tree_cost
 from codesign.scheduling.segments.layers import SegmentNetwork
+from codesign.scheduling.segments.layouts import layout_of
+from codesign.scheduling.segments.mapped_cores import MAPPED
 from codesign.scheduling.segments.segment_tree import Cut, CutKind, Leaf, Node, leaves
+from codesign.scheduling.segments.system_arrays import tile_sizes
 
 MOST_EDGES = 60
 """Producers of one layer that the search can tell apart."""
@@ -32,6 +42,9 @@ SLOT_BYTES = 96 * 2**20
 
 EXACT_ENTRIES = 2**14
 """Tiles of architectures that a search can know, at most."""
+
+MOST_MAPPED = 8
+"""Times that the best tree is mapped exactly and looked at again after one piece of annealing."""
 
 SEGMENT_ENTRIES = 2**17
 CHUNK = 50
@@ -330,6 +343,9 @@ class TreeSearch:
         self.order = np.arange(n, dtype=np.int64)
         self.steps = 0
         self.weights = np.array(MOVE_WEIGHTS, np.int64)
+        self.mapped_best: Tokens | None = None
+        self.mapped_value = float("inf")
+        self.exact_tiles = 0
 
     def value(self, tokens: Tokens) -> float:
         """Logarithm of the goal of a tree; infinite where it is no scheme."""
@@ -502,6 +518,8 @@ class TreeSearch:
         first = value
         moves.copy_tokens(self.current, self.best)
         schedule = np.array([value, value, settings.hot, settings.hot])
+        if self.problem.mapped.any():
+            self._map_best(schedule)
         spent = clock.cpu_seconds() - begin
         opened = spent
         steps, fixed = CHUNK, settings.steps
@@ -516,13 +534,15 @@ class TreeSearch:
                 moves.copy_tokens(self.best, self.current)
                 schedule[0] = schedule[1]
             self._anneal(schedule, steps, state)
+            if self.problem.mapped.any():
+                self._map_best(schedule)
             before, spent = spent, clock.cpu_seconds() - begin
             self.steps += steps
             if fixed is None:
                 pace = steps / max(spent - before, 1e-9)
                 expected = self.steps + pace * (settings.seconds - spent)
                 steps = max(CHUNK, int(pace * min(settings.seconds / 100, settings.seconds - spent)))
-        tree = self.tree(self.best)
+        tree = self.tree(self.best if self.mapped_best is None else self.mapped_best)
         powers = settings.energy_power + settings.time_power
         return Searched(
             self.evaluator.evaluate(tree),
@@ -531,6 +551,57 @@ class TreeSearch:
             int(self.caches.counts[0]),
             clock.cpu_seconds() - begin,
         )
+
+    def _map_best(self, schedule: FloatArray) -> None:
+        """Map the tiles of the best tree on architectures exactly, and go on with what is known then (rule M115).
+
+        Trees are searched by estimates where tiles are not mapped. The best of those whose tiles all are is kept apart.
+        """
+        for _ in range(MOST_MAPPED):
+            new = self._map_tiles(self.best)
+            if new:
+                for held in (self.caches.leaf_keys, self.caches.segment_keys):
+                    held[:] = 0
+            value = self.value(self.best)
+            if value < self.mapped_value:
+                if self.mapped_best is None:
+                    self.mapped_best = make_tokens(len(self.order))
+                self.mapped_value = value
+                moves.copy_tokens(self.best, self.mapped_best)
+            if self.mapped_best is not None and value > self.mapped_value:
+                moves.copy_tokens(self.mapped_best, self.best)
+            if not new:
+                break
+        schedule[1] = self.mapped_value
+        schedule[0] = self.value(self.current)
+        if not np.isfinite(schedule[0]):
+            moves.copy_tokens(self.best, self.current)
+            schedule[0] = schedule[1]
+
+    def _map_tiles(self, tokens: Tokens) -> int:
+        """Give the kernels the exact mapper's figures of all tiles of a tree; returns how many were new."""
+        root, new, problem = self.tree(tokens), 0, self.problem
+        shape = self.evaluator.shape(root)
+        for node, leaf in zip(np.flatnonzero(shape.kind == tree_kernels.LEAF), leaves(root), strict=True):
+            layer, first = self.evaluator.network.layers[leaf.layer], int(shape.core_first[node])
+            if not layer.computes:
+                continue
+            place = layout_of(self.evaluator.fabric, self.evaluator.table[leaf.layer], leaf, first, False, 2)
+            shaped = int(problem.kin[leaf.layer, SHAPED])
+            for t in range(int(place.counts[0])):
+                kind = int(self.evaluator.site_kind[place.tile_sites[t]])
+                k, b, h, w = (int(n) for n in np.diff(place.tiles[t].reshape(4, 2))[:, 0])
+                if not problem.mapped[kind] or k * b * h * w == 0:
+                    continue
+                key = tile_key(kind, shaped, k, b, h, w)
+                at = find_exact(problem.exact_keys, key)
+                if problem.exact_keys[at] == 0 and self.exact_tiles < EXACT_ENTRIES // 2:
+                    sizes = tuple(tile_sizes(layer, k, b, h, w))
+                    problem.exact_figures[at] = MAPPED.figures(self.evaluator.core_kinds[kind], sizes)
+                    problem.exact_keys[at] = key
+                    self.exact_tiles += 1
+                    new += 1
+        return new
 
     def _warmth(self, expected: float) -> float:
         """Share of the temperature at which a search of so many trees starts."""
