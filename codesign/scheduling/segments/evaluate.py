@@ -7,7 +7,7 @@ import numpy as np
 
 from codesign.arch.core_kinds import kind_counts, kinds_of, record_of
 from codesign.arch.many_core import ManyCore
-from codesign.core.errors import UserError
+from codesign.core.errors import UserError, unknown_name
 from codesign.core.kernel_library import FloatArray, IntArray
 from codesign.cost.cost import Infeasible
 from codesign.scheduling.segments.kernels import core_mapper, fabric, traffic
@@ -237,7 +237,25 @@ class Evaluator:
                 where="tree",
                 hint="cut it in time",
             )
+        if self.kinds > 1:
+            self._choose_cores(shape, root)
         return shape
+
+    def _choose_cores(self, shape: tree_kernels.Tree, root: Cut) -> None:
+        """Layers that name a kind run on its cores alone (rule M113)."""
+        names = [kind.name for kind in self.core_kinds]
+        for node, leaf in zip(np.flatnonzero(shape.kind == tree_kernels.LEAF), leaves(root), strict=True):
+            if not leaf.kind:
+                continue
+            if leaf.kind not in names:
+                raise unknown_name("kind of core", leaf.kind, names, where=f"system {self.system.name!r}")
+            start, past = self.kind_start[names.index(leaf.kind)], self.kind_start[names.index(leaf.kind) + 1]
+            first = max(int(start), int(shape.core_first[node]))
+            shape.core_past[node] = min(int(past), int(shape.core_past[node]))
+            shape.core_first[node] = first
+            if shape.core_past[node] <= first:
+                name = self.network.layers[leaf.layer].name
+                raise UserError(f"the tree gives layer {name!r} no core of kind {leaf.kind!r}", where="tree")
 
     def _check_parts(self, shape: tree_kernels.Tree, root: Cut) -> None:
         drams = len(self.system.memories.ports)

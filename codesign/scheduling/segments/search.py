@@ -18,6 +18,7 @@ from codesign.scheduling.segments.kernels.layout import even_borders
 from codesign.scheduling.segments.kernels.machine import ORDERS, RANKS, SHAPED, Caches, Problem, Scratch, Tokens
 from codesign.scheduling.segments.kernels.placed_leaf import (
     batch_index,
+    chosen_cores,
     common_kind,
     find_exact,
     leaf_borders,
@@ -658,22 +659,24 @@ class TreeSearch:
     def _leaf_with_parts(self, leaf: Leaf, first: int, cores: int) -> Leaf:
         """A leaf whose order holds its choice with the parts that this stands for."""
         problem, (choice,) = self.problem, leaf.order
-        kind = common_kind(problem.kind_start, first, cores)
+        code = choice // (ORDERS * RANKS)
+        start, used = chosen_cores(problem.kind_start, problem.unit_times[leaf.layer], first, cores, code)
+        kind = common_kind(problem.kind_start, start, used)
         at = kind * len(problem.table) + problem.kin[leaf.layer, SHAPED]
-        ranked = self.caches.ranked[at, batch_index(problem, leaf.batch), cores]
+        ranked = self.caches.ranked[at, batch_index(problem, leaf.batch), used]
         parts = problem.parts[ranked[(choice // ORDERS) % RANKS % int((ranked >= 0).sum())]]
         order = order_of(parts, problem.orders[choice % ORDERS])
         k, b, h, w = (int(p) for p in parts)
         found = Leaf(leaf.layer, leaf.batch, (k, b, h, w), tuple(int(d) for d in order))
         if len(problem.limits) == 1:
             return found
-        borders = leaf_borders(problem, leaf.layer, leaf.batch, parts, order, first, choice // (ORDERS * RANKS))
+        borders = leaf_borders(problem, leaf.layer, leaf.batch, parts, order, start, code)
         even = even_borders(problem.table[leaf.layer], leaf.batch, parts)
         sizes = tuple(
             () if (borders[d] == even[d]).all() else tuple(int(n) for n in np.diff(borders[d, : parts[d] + 1]))
             for d in range(4)
         )
-        return replace(found, sizes=sizes)
+        return replace(found, sizes=sizes, kind=self.evaluator.core_kinds[kind].name if used < cores else "")
 
 
 def warm_up() -> None:

@@ -64,6 +64,7 @@ class Leaf:
         fetch: Pieces of K, B, H, W, then fetches of inputs and weights; None for a tile at once.
         given: Where another program placed the parts; None for the range of cores that the tree gives.
         sizes: Sizes of the parts of K, B, H, W, none of a dimension whose parts are equal (rule M113).
+        kind: Name of the kind whose cores do it; empty for all that the tree gives.
     """
 
     layer: int
@@ -74,6 +75,7 @@ class Leaf:
     fetch: tuple[int, ...] | None = None
     given: GivenLayout | None = None
     sizes: tuple[tuple[int, ...], ...] = ((), (), (), ())
+    kind: str = ""
 
     @property
     def cores(self) -> int:

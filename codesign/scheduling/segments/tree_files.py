@@ -29,6 +29,8 @@ def tree_to_json(node: Node, network: SegmentNetwork) -> JsonObject:
         "parts": {d: list(s) or p for d, p, s in zip(DIMENSIONS, node.parts, node.sizes, strict=True)},
         "order": "".join(DIMENSIONS[d] for d in node.order),
     }
+    if node.kind:
+        found["kind"] = node.kind
     if any(dram >= 0 for dram in node.drams):
         found["drams"] = list(node.drams)
     return found
@@ -133,10 +135,11 @@ def _leaf(fields: Fields, batch: int, network: SegmentNetwork) -> Leaf:
         raise UserError(
             f"`drams` must be three whole numbers: of inputs, weights, outputs; got {drams}", where=fields.where
         )
+    kind = fields.text("kind", "")
     fields.finish()
     places = tuple(DIMENSIONS.index(d) for d in order)
     drams_of = (drams[0], drams[1], drams[2])
-    return Leaf(network.index_of(name), batch, (k, b, h, w), places, drams_of, sizes=(ks, bs, hs, ws))
+    return Leaf(network.index_of(name), batch, (k, b, h, w), places, drams_of, sizes=(ks, bs, hs, ws), kind=kind)
 
 
 def _parts(fields: Fields, dimension: str) -> tuple[int, tuple[int, ...]]:
@@ -163,7 +166,7 @@ def tree_lines(evaluation: Evaluation, network: SegmentNetwork) -> list[str]:
         if isinstance(node, Leaf):
             cut = zip(DIMENSIONS, node.parts, node.sizes, strict=True)
             parts = " ".join(d + ("+".join(map(str, s)) or str(p)) for d, p, s in cut if p > 1) or "whole"
-            what = f"{network.layers[node.layer].name}: {parts}"
+            what = f"{network.layers[node.layer].name}: {parts}" + (f" on {node.kind}" if node.kind else "")
         else:
             what = f"{node.kind.name.lower()} cut, {node.groups} x batch {node.children[0].batch}"
         lines.append(f"{'  ' * depth}{what}; {cores}; {row.time:,} cycles, {row.energy_pj:.4g} pJ")

@@ -13,8 +13,14 @@ RANKS = 16
 ORDERS = 24
 """Permutations of the four dimensions."""
 
-LEVELS = 9
+LEVELS = 7
 """Ways to weigh a kind of cores against its pace for a layer (rule M113)."""
+
+SUBSETS = 6
+"""Ways to choose the kinds that do a layer: the strongest one, all, or one of up to four by number (rule M113)."""
+
+CHOICES = 2**20
+"""More than there are choices of a leaf."""
 
 
 class Problem(NamedTuple):
@@ -127,7 +133,8 @@ class Tokens(NamedTuple):
         kind: See `tree.Tree`.
         layer: Of a leaf.
         groups: Runs of the children in a run of a cut.
-        choice: Weights of kinds, partition and order of a leaf: (weights x 16 + rank) x 24 + permutation.
+        choice: Weights of kinds, partition and order of a leaf: ((weights x 6 + kinds) x 16 + rank) x 24 +
+            permutation.
         size: Tokens of the subtree, the node's own included.
         length: Number of tokens, one entry.
     """

@@ -3,7 +3,7 @@
 from codesign.core.jit import njit
 from codesign.core.kernel_library import IntArray
 from codesign.core.rng import RandomState, below, uniform
-from codesign.scheduling.segments.kernels.machine import LEVELS, ORDERS, RANKS, Problem, Scratch, Tokens
+from codesign.scheduling.segments.kernels.machine import LEVELS, ORDERS, RANKS, SUBSETS, Problem, Scratch, Tokens
 from codesign.scheduling.segments.kernels.tree import LEAF, SPACE, TIME
 
 MOVES = 9
@@ -115,23 +115,28 @@ def _random_groups(problem: Problem, batch: int, state: RandomState) -> int:
 
 @njit
 def _change_choice(problem: Problem, tokens: Tokens, at: int, state: RandomState) -> bool:
-    """Another partition, mostly one of the most promising, or another order; with kinds of cores half the time other weights."""
+    """Another partition, mostly one of the most promising, or another order; of kinds of cores half the time others or other weights."""
     if tokens.kind[at] != LEAF:
         return False
-    kinds, weights = problem.limits.shape[0], tokens.choice[at] // (ORDERS * RANKS)
+    kinds, code = problem.limits.shape[0], tokens.choice[at] // (ORDERS * RANKS)
     if kinds > 1 and uniform(state) < 0.5:
-        digit = 1
-        for _ in range(below(state, kinds - 1)):
-            digit *= LEVELS
-        changed = weights + (below(state, LEVELS) - weights // digit % LEVELS) * digit
-        tokens.choice[at] += (changed - weights) * ORDERS * RANKS
-        return changed != weights
+        subset, weights = code % SUBSETS, code // SUBSETS
+        if uniform(state) < 0.6:
+            subset = below(state, kinds + 2)
+        else:
+            digit = 1
+            for _ in range(below(state, kinds - 1)):
+                digit *= LEVELS
+            weights += (below(state, LEVELS) - weights // digit % LEVELS) * digit
+        changed = weights * SUBSETS + subset
+        tokens.choice[at] += (changed - code) * ORDERS * RANKS
+        return changed != code  # type: ignore[no-any-return]
     rank, order = tokens.choice[at] // ORDERS % RANKS, tokens.choice[at] % ORDERS
     if uniform(state) < 0.6:
         rank = min(below(state, RANKS), below(state, RANKS))
     if uniform(state) < 0.6:
         order = below(state, ORDERS)
-    choice = (weights * RANKS + rank) * ORDERS + order
+    choice = (code * RANKS + rank) * ORDERS + order
     changed = choice != tokens.choice[at]
     tokens.choice[at] = choice
     return changed  # type: ignore[no-any-return]

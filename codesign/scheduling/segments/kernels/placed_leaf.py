@@ -21,6 +21,7 @@ from codesign.scheduling.segments.kernels.fabric import ALL_DRAMS
 from codesign.scheduling.segments.kernels.layout import Layout, lay_out
 from codesign.scheduling.segments.kernels.machine import (
     CAPACITY,
+    CHOICES,
     DRAM_PJ,
     FED,
     HOP_PJ,
@@ -30,6 +31,7 @@ from codesign.scheduling.segments.kernels.machine import (
     RANKS,
     SHAPED,
     STAMP,
+    SUBSETS,
     Caches,
     Problem,
 )
@@ -45,8 +47,11 @@ from codesign.scheduling.segments.kernels.traffic import (
 LEAST_USE = 0.75
 """Share of the elements that a partition's equal tiles must be (rule M6)."""
 
-FACTORS = (1.0, 0.0, 0.5, 0.71, 0.84, 1.19, 1.41, 2.0, 1e12)
-"""What the pace of a kind is multiplied with by level of a code: as it is, none of the work, less, more, all of it (rule M113)."""
+FACTORS = (1.0, 0.5, 0.71, 0.84, 1.19, 1.41, 2.0)
+"""What the pace of a kind is multiplied with by level of a code: as it is, less, more (rule M113)."""
+
+STRONGEST, ALL_KINDS, ONE_KIND = 0, 1, 2
+"""Which kinds do a layer: the one of most pace among its cores, all, or from this number on one by number."""
 
 FULL = 0.8
 """Share of all buffers that the inputs of plain convolutions may fill (rule M6)."""
@@ -199,6 +204,36 @@ def common_kind(kind_start: IntArray, first: int, cores: int) -> int:
 
 
 @njit
+def chosen_cores(kind_start: IntArray, unit_times: FloatArray, first: int, cores: int, code: int) -> tuple[int, int]:
+    """The cores of a layer's range that do it: those of one kind, or all (rule M113).
+
+    Args:
+        kind_start: Where the cores of each kind begin.
+        unit_times: Unit time of the layer on each kind.
+        first: First core of the range.
+        cores: Cores of the range.
+        code: Weights and kinds of a choice.
+
+    Returns:
+        First core and how many; all where the kind has none in the range.
+    """
+    kinds, subset = kind_start.shape[0] - 1, code % SUBSETS
+    if kinds == 1 or subset == ALL_KINDS:
+        return first, cores
+    chosen = subset - ONE_KIND
+    if subset == STRONGEST:
+        most = -1.0
+        for kind in range(kinds):
+            n = min(first + cores, kind_start[kind + 1]) - max(first, kind_start[kind])
+            if n > 0 and n / max(unit_times[kind], 1e-12) > most:
+                most, chosen = n / max(unit_times[kind], 1e-12), kind
+    start, past = max(first, kind_start[chosen]), min(first + cores, kind_start[chosen + 1])
+    if past <= start:
+        return first, cores
+    return start, past - start
+
+
+@njit
 def rank_partitions(problem: Problem, caches: Caches, kind: int, layer: int, batch_at: int, cores: int) -> int:
     """The allowed partitions of a shape on some cores, the most promising first; returns how many there are."""
     ranked = caches.ranked[kind * problem.table.shape[0] + layer, batch_at, cores]
@@ -313,6 +348,8 @@ def place_leaf(
         The slot; -1 where there is no partition.
     """
     batch_at, shaped = batch_index(problem, batch), problem.kin[layer, SHAPED]
+    code = choice // (ORDERS * RANKS)
+    first, cores = chosen_cores(problem.kind_start, problem.unit_times[layer], first, cores, code)
     kind = common_kind(problem.kind_start, first, cores)
     n = rank_partitions(problem, caches, kind, shaped, batch_at, cores)
     if n == 0:
@@ -320,7 +357,7 @@ def place_leaf(
     row = caches.ranked[kind * problem.table.shape[0] + shaped, batch_at, cores, (choice // ORDERS) % RANKS % n]
     way = choice % ORDERS
     if problem.limits.shape[0] > 1:  # weights of kinds
-        way += choice // (ORDERS * RANKS) * 2**20
+        way += code * CHOICES
     key = mix(
         mix(mix(problem.kin[layer, FED] * 128 + batch_at, first * 4096 + cores), row * ORDERS + way),
         on_chip * 2 + stored,
@@ -360,9 +397,10 @@ def core_weights(kind_start: IntArray, unit_times: FloatArray, first: int, cores
         unit_times: Unit time of the layer on each kind.
         first: First core.
         cores: How many.
-        code: Digits to the base of `LEVELS`, one for each kind after the first.
+        code: Kinds that do it, and above these digits to the base of `LEVELS`, one for each kind after the first.
     """
     weights = np.ones(cores)
+    code //= SUBSETS
     if kind_start.shape[0] == 2:
         return weights
     total = 0.0

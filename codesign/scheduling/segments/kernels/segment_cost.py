@@ -16,6 +16,7 @@ from codesign.scheduling.segments.kernels.fabric import (
 )
 from codesign.scheduling.segments.kernels.machine import (
     ASKED,
+    CHOICES,
     CLOCK,
     DIE_HOP_PJ,
     DRAM_PJ,
@@ -118,7 +119,7 @@ def segment_key(problem: Problem, tokens: Tokens, scratch: Scratch, start: int) 
         if tokens.kind[at] == LEAF:
             layer = tokens.layer[at]
             later = needed_later(problem, scratch, layer, start)
-            key = mix(key, (layer * 2**20 + tokens.choice[at]) * 4 + later)
+            key = mix(key, (layer * CHOICES + tokens.choice[at]) * 4 + later)
         else:
             key = mix(key, ((tokens.groups[at] * 4096 + tokens.size[at]) * 2 + tokens.kind[at] - SPACE) * 4 + 2)
     return key
