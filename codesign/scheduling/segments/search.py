@@ -17,6 +17,8 @@ from codesign.scheduling.segments.kernels import tree as tree_kernels
 from codesign.scheduling.segments.kernels.layout import even_borders
 from codesign.scheduling.segments.kernels.machine import ORDERS, RANKS, SHAPED, Caches, Problem, Scratch, Tokens
 from codesign.scheduling.segments.kernels.placed_leaf import (
+    ALL_KINDS,
+    ONE_KIND,
     batch_index,
     chosen_cores,
     common_kind,
@@ -516,6 +518,8 @@ class TreeSearch:
         begin = clock.cpu_seconds()
         settings, state = self.settings, make_state(self.settings.seed)
         value = self.start(settings.longest)
+        if self.evaluator.kinds > 1:
+            value = self._choose_kinds(value)
         first = value
         moves.copy_tokens(self.current, self.best)
         schedule = np.array([value, value, settings.hot, settings.hot])
@@ -552,6 +556,20 @@ class TreeSearch:
             int(self.caches.counts[0]),
             clock.cpu_seconds() - begin,
         )
+
+    def _choose_kinds(self, value: float) -> float:
+        """Give each layer of `current` in turn the kinds of cores with which the whole tree is best; returns its value (rule M113)."""
+        for at in range(int(self.current.length[0])):
+            if self.current.kind[at] != tree_kernels.LEAF:
+                continue
+            best = int(self.current.choice[at])
+            for subset in range(ALL_KINDS, ONE_KIND + self.evaluator.kinds):
+                self.current.choice[at] = subset * ORDERS * RANKS
+                found = self.value(self.current)
+                if found < value - 1e-9:
+                    value, best = found, subset * ORDERS * RANKS
+            self.current.choice[at] = best
+        return value
 
     def _map_best(self, schedule: FloatArray) -> None:
         """Map the tiles of the best tree on architectures exactly, and go on with what is known then (rule M115).

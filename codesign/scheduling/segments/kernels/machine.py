@@ -17,7 +17,7 @@ LEVELS = 7
 """Ways to weigh a kind of cores against its pace for a layer (rule M113)."""
 
 SUBSETS = 6
-"""Ways to choose the kinds that do a layer: the strongest one, all, or one of up to four by number (rule M113)."""
+"""Ways to choose the kinds that do a layer: by their pace, all, or one of up to four by number (rule M113)."""
 
 CHOICES = 2**20
 """More than there are choices of a leaf."""

@@ -115,11 +115,11 @@ def _random_groups(problem: Problem, batch: int, state: RandomState) -> int:
 
 @njit
 def _change_choice(problem: Problem, tokens: Tokens, at: int, state: RandomState) -> bool:
-    """Another partition, mostly one of the most promising, or another order; of kinds of cores half the time others or other weights."""
+    """Another partition, mostly one of the most promising, or another order; of kinds of cores now and then others or other weights."""
     if tokens.kind[at] != LEAF:
         return False
     kinds, code = problem.limits.shape[0], tokens.choice[at] // (ORDERS * RANKS)
-    if kinds > 1 and uniform(state) < 0.5:
+    if kinds > 1 and uniform(state) < 0.25:
         subset, weights = code % SUBSETS, code // SUBSETS
         if uniform(state) < 0.6:
             subset = below(state, kinds + 2)

@@ -50,8 +50,11 @@ LEAST_USE = 0.75
 FACTORS = (1.0, 0.5, 0.71, 0.84, 1.19, 1.41, 2.0)
 """What the pace of a kind is multiplied with by level of a code: as it is, less, more (rule M113)."""
 
-STRONGEST, ALL_KINDS, ONE_KIND = 0, 1, 2
-"""Which kinds do a layer: the one of most pace among its cores, all, or from this number on one by number."""
+BY_PACE, ALL_KINDS, ONE_KIND = 0, 1, 2
+"""Which kinds do a layer: all where that pays, else the one of most pace; all; or from this number on one by number."""
+
+WORTHWHILE = 1.15
+"""Pace of all kinds over that of the strongest from which a layer runs on all where its choice leaves it open (rule M113)."""
 
 FULL = 0.8
 """Share of all buffers that the inputs of plain convolutions may fill (rule M6)."""
@@ -221,12 +224,16 @@ def chosen_cores(kind_start: IntArray, unit_times: FloatArray, first: int, cores
     if kinds == 1 or subset == ALL_KINDS:
         return first, cores
     chosen = subset - ONE_KIND
-    if subset == STRONGEST:
-        most = -1.0
+    if subset == BY_PACE:
+        most, total = -1.0, 0.0
         for kind in range(kinds):
             n = min(first + cores, kind_start[kind + 1]) - max(first, kind_start[kind])
-            if n > 0 and n / max(unit_times[kind], 1e-12) > most:
-                most, chosen = n / max(unit_times[kind], 1e-12), kind
+            pace = max(n, 0) / max(unit_times[kind], 1e-12)
+            total += pace
+            if n > 0 and pace > most:
+                most, chosen = pace, kind
+        if total >= WORTHWHILE * most:
+            return first, cores
     start, past = max(first, kind_start[chosen]), min(first + cores, kind_start[chosen + 1])
     if past <= start:
         return first, cores
