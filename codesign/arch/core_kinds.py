@@ -12,7 +12,7 @@ from codesign.core.errors import UserError
 from codesign.core.files import read_structured
 
 FREE = Buffer(2**20, 0.0, 0.0)
-"""The small buffers of an architecture in the estimate of rule M115: large, and of no energy."""
+"""The small buffers of an architecture in its record; the exact mapper knows them better."""
 
 
 def kinds_of(system: ManyCore) -> tuple[CoreKind, ...]:
@@ -101,10 +101,7 @@ def _outer_buffer(whole: Architecture, where: str) -> StorageLevel:
 
 @cache
 def record_of(kind: CoreKind) -> VectorMacCore:
-    """A kind as a record: buffer, vector unit and MACs of an architecture, its small buffers free (rule M115).
-
-    Figures of an architecture by its record are estimates; the exact mapper takes their place.
-    """
+    """A kind as a record: buffer, vector unit and number of MACs of an architecture (rule M115)."""
     if kind.core is not None:
         return kind.core
     inside, where = own_architecture(kind), f"kind {kind.name!r}"

@@ -13,6 +13,7 @@ from codesign.cost.cost import Infeasible
 from codesign.scheduling.segments.kernels import core_mapper, fabric, traffic
 from codesign.scheduling.segments.kernels import tree as tree_kernels
 from codesign.scheduling.segments.kernels.layout import Layout
+from codesign.scheduling.segments.kernels.placed_leaf import NEVER
 from codesign.scheduling.segments.layers import LayerKind, SegmentNetwork, unit_time
 from codesign.scheduling.segments.layouts import layout_of
 from codesign.scheduling.segments.mapped_cores import MAPPED
@@ -34,9 +35,6 @@ from codesign.scheduling.segments.system_arrays import (
     site_kinds,
     tile_sizes,
 )
-
-NEVER = 1e18
-"""Unit time of a layer on a kind of cores that cannot do it."""
 
 PARTS = ("big_buffer", "small_buffers", "bus", "mac")
 """Parts of the energy that are not words on the way."""
@@ -180,24 +178,24 @@ class Evaluator:
         self.reserve = np.array([core.output_reserve_bytes for core in self.records], np.int64)[self.site_kind]
         self._given = core_figures
         self._figures: dict[tuple[int, ...], FloatArray] = {}
-        self.unit_times: FloatArray = np.array(
-            [[self._unit_time(layer, kind) for kind in range(self.kinds)] for layer in range(len(network.layers))]
-        )
+        units = [[self._unit(layer, kind) for kind in range(self.kinds)] for layer in range(len(network.layers))]
+        self.unit_times: FloatArray = np.array(units)[:, :, 0]
+        self.unit_pj: FloatArray = np.array(units)[:, :, 1]
 
-    def _unit_time(self, number: int, kind: int) -> float:
-        """Cycles of a sample of a layer on one core: ideal on equal cores (rule M4), else by the pace of a tile (rule M112).
+    def _unit(self, number: int, kind: int) -> tuple[float, float]:
+        """Cycles and pJ of a sample of a layer on one core: ideal on equal cores (rule M4), else by a tile (rule M112).
 
         The tile is half the channels, rows and columns of one sample.
         """
         layer, core = self.network.layers[number], self.records[kind]
         if self.kinds == 1:
-            return unit_time(layer, core.vector, core.lanes, core.macs, core.vector_unit_macs)
+            return unit_time(layer, core.vector, core.lanes, core.macs, core.vector_unit_macs), 0.0
         sizes = [(n + 1) // 2 for n in (layer.K, layer.H, layer.W)]
         share = float(np.prod(sizes)) / (layer.K * layer.H * layer.W)
         figures = self.figures_on(kind, number, tuple(tile_sizes(layer, sizes[0], 1, sizes[1], sizes[2])))
         if figures is None:
-            return NEVER
-        return float(figures[core_mapper.CYCLES]) / share
+            return NEVER, 0.0
+        return float(figures[core_mapper.CYCLES]) / share, float(figures[core_mapper.ENERGY]) / share
 
     @property
     def sites(self) -> int:

@@ -214,6 +214,7 @@ def problem_arrays(evaluator: Evaluator, batch: int, least_use: float) -> Proble
         reader_start,
         reader,
         evaluator.unit_times,
+        evaluator.unit_pj,
         start,
         rows,
         np.array(list(permutations(range(4))), np.int64),
@@ -346,7 +347,7 @@ class TreeSearch:
         self.order = np.arange(n, dtype=np.int64)
         self.steps = 0
         self.weights = np.array(MOVE_WEIGHTS, np.int64)
-        self.mapped_best: Tokens | None = None
+        self.mapped_best, self.mapped_tree = make_tokens(n), None  # type: Tokens, Cut | None
         self.mapped_value = float("inf")
         self.exact_tiles = 0
 
@@ -547,7 +548,7 @@ class TreeSearch:
                 pace = steps / max(spent - before, 1e-9)
                 expected = self.steps + pace * (settings.seconds - spent)
                 steps = max(CHUNK, int(pace * min(settings.seconds / 100, settings.seconds - spent)))
-        tree = self.tree(self.best if self.mapped_best is None else self.mapped_best)
+        tree = self.tree(self.best) if self.mapped_tree is None else self.mapped_tree
         powers = settings.energy_power + settings.time_power
         return Searched(
             self.evaluator.evaluate(tree),
@@ -582,16 +583,14 @@ class TreeSearch:
                 for held in (self.caches.leaf_keys, self.caches.segment_keys):
                     held[:] = 0
             value = self.value(self.best)
-            if value < self.mapped_value:
-                if self.mapped_best is None:
-                    self.mapped_best = make_tokens(len(self.order))
-                self.mapped_value = value
+            if not new and value < self.mapped_value:
+                self.mapped_value, self.mapped_tree = value, self.tree(self.best)
                 moves.copy_tokens(self.best, self.mapped_best)
-            if self.mapped_best is not None and value > self.mapped_value:
+            elif self.mapped_tree is not None and value > self.mapped_value:
                 moves.copy_tokens(self.mapped_best, self.best)
             if not new:
                 break
-        schedule[1] = self.mapped_value
+        schedule[1] = self.value(self.best)
         schedule[0] = self.value(self.current)
         if not np.isfinite(schedule[0]):
             moves.copy_tokens(self.best, self.current)

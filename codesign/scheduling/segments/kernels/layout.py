@@ -22,6 +22,10 @@ LAYER_COLUMNS = 24
 """Columns of the table of layers."""
 
 
+LEAST_STEPS = 4
+"""Steps of unequal sizes that a part has on average, at least: smaller powers of two are taken where it would have fewer."""
+
+
 class Layout(NamedTuple):
     """Where the parts of one layer are.
 
@@ -129,7 +133,7 @@ def _insert_sorted(sites: IntArray, start: int, past: int, site: int) -> None:
 
 
 @njit
-def _steps(order: IntArray, parts: IntArray) -> IntArray:
+def order_steps(order: IntArray, parts: IntArray) -> IntArray:
     """Distance in the mesh order of neighbouring parts along each dimension; the last of `order` is innermost."""
     steps = np.ones(4, np.int64)
     product = 1
@@ -158,15 +162,21 @@ def even_borders(layer: IntArray, batch: int, parts: IntArray) -> IntArray:
 
 @njit
 def share_out(size: int, weights: FloatArray, parts: int, borders: IntArray) -> None:
-    """Where parts of a dimension begin that are in proportion to weights, rounded so that the most loaded has least (rule M113)."""
+    """Where parts of a dimension begin that are in proportion to weights (rule M113).
+
+    Sizes are multiples of a power of two, which cores fill better, and rounded so that the most loaded part has least.
+    """
     total = 0.0
     for i in range(parts):
         total += weights[i]
+    step = 1
+    while size % (2 * step) == 0 and size >= 2 * step * LEAST_STEPS * parts:
+        step *= 2
     given = np.zeros(parts, np.int64)
-    left = size
+    left = size // step
     for i in range(parts):
-        given[i] = int(size * (weights[i] / total))
-        left -= given[i]
+        given[i] = int(size // step * (weights[i] / total))
+    left -= given.sum()
     while left > 0:
         chosen, least = -1, np.inf
         for i in range(parts):
@@ -176,7 +186,7 @@ def share_out(size: int, weights: FloatArray, parts: int, borders: IntArray) -> 
         left -= 1
     borders[0] = 0
     for i in range(parts):
-        borders[i + 1] = borders[i] + given[i]
+        borders[i + 1] = borders[i] + given[i] * step
 
 
 @njit
@@ -191,7 +201,7 @@ def weighted_borders(layer: IntArray, batch: int, parts: IntArray, order: IntArr
         weights: Of the cores in their order; not all are 0.
     """
     borders = np.zeros((4, parts.max() + 1), np.int64)
-    steps, sizes = _steps(order, parts), sizes_of(layer, batch)
+    steps, sizes = order_steps(order, parts), sizes_of(layer, batch)
     sums = np.zeros(parts.max())
     for d in range(4):
         sums[:] = 0.0
@@ -222,7 +232,7 @@ def place_tiles(
         first: First core by number.
         out: Receives tiles and sites, parts of channels outermost.
     """
-    steps = _steps(order, parts)
+    steps = order_steps(order, parts)
     n = 0
     for k in range(parts[0]):
         for b in range(parts[1]):

@@ -40,6 +40,7 @@ class Problem(NamedTuple):
         reader_start: Where the readers of each layer begin in `reader`.
         reader: Layers that read.
         unit_times: Of each layer on a core of each kind, layers x kinds.
+        unit_pj: Energy of a sample of each on a core of each kind, for tiles that are not mapped yet (rule M115).
         part_start: Where the partitions into n parts begin, n from 0.
         parts: Partitions, m x 4.
         orders: Permutations of the dimensions, 24 x 4.
@@ -65,6 +66,7 @@ class Problem(NamedTuple):
     reader_start: IntArray
     reader: IntArray
     unit_times: FloatArray
+    unit_pj: FloatArray
     part_start: IntArray
     parts: IntArray
     orders: IntArray

@@ -56,6 +56,9 @@ BY_PACE, ALL_KINDS, ONE_KIND = 0, 1, 2
 WORTHWHILE = 1.15
 """Pace of all kinds over that of the strongest from which a layer runs on all where its choice leaves it open (rule M113)."""
 
+NEVER = 1e18
+"""Unit time of a layer on a kind of cores that cannot do it."""
+
 FULL = 0.8
 """Share of all buffers that the inputs of plain convolutions may fill (rule M6)."""
 
@@ -125,15 +128,21 @@ def find_exact(keys: IntArray, key: int) -> int:
 def kind_figures(
     problem: Problem, kind: int, layer: int, k: int, batch: int, high: int, wide: int, found: FloatArray
 ) -> bool:
-    """Figures of a tile on a core of a kind: the exact mapper's where they are known, else those of its record (rule M115)."""
+    """Figures of a tile on a core of a kind; an architecture's are the exact mapper's, or estimates in proportion (rule M115)."""
     shape = problem.table[layer]
-    if problem.mapped[kind] == 1 and not layout.is_vector(shape[layout.TYPE]):
-        key = tile_key(kind, layer, k, batch, high, wide)
-        at = find_exact(problem.exact_keys, key)
-        if problem.exact_keys[at] == key:
-            found[:] = problem.exact_figures[at]
-            return found[FIGURES] >= 0.0  # type: ignore[no-any-return]
-    return map_tile(core_of(problem.cores, kind), shape, k, batch, high, wide, found)  # type: ignore[no-any-return]
+    if problem.mapped[kind] == 0 or layout.is_vector(shape[layout.TYPE]):
+        return map_tile(core_of(problem.cores, kind), shape, k, batch, high, wide, found)  # type: ignore[no-any-return]
+    key = tile_key(kind, layer, k, batch, high, wide)
+    at = find_exact(problem.exact_keys, key)
+    if problem.exact_keys[at] == key:
+        found[:] = problem.exact_figures[at]
+        return found[FIGURES] >= 0.0  # type: ignore[no-any-return]
+    share = k * batch * high * wide / (shape[layout.OUT_K] * shape[layout.OUT_H] * shape[layout.OUT_W])
+    found[:] = 0.0
+    found[ENERGY] = share * problem.unit_pj[layer, kind]
+    found[CYCLES] = float(int(share * problem.unit_times[layer, kind]) + 1)
+    found[FIGURES] = found[ENERGY] * found[CYCLES]
+    return problem.unit_times[layer, kind] < NEVER  # type: ignore[no-any-return]
 
 
 @njit
@@ -426,16 +435,52 @@ def core_weights(kind_start: IntArray, unit_times: FloatArray, first: int, cores
 
 
 @njit
+def _slowest(problem: Problem, layer: int, borders: IntArray, parts: IntArray, order: IntArray, first: int) -> float:
+    """Cycles of the slowest core of a layer whose parts begin at some borders; infinite where one cannot do its part."""
+    steps, shaped = layout.order_steps(order, parts), problem.kin[layer, SHAPED]
+    mapped, sizes, before = np.zeros(FIGURES + 1), np.zeros(5, np.int64), np.zeros(5, np.int64)
+    slowest = 0.0
+    for core in range(parts[0] * parts[1] * parts[2] * parts[3]):
+        sizes[4] = problem.site_kind[problem.fabric.sites[first + core]]
+        for d in range(4):
+            i = core // steps[d] % parts[d]
+            sizes[d] = borders[d, i + 1] - borders[d, i]
+        if sizes[0] * sizes[1] * sizes[2] * sizes[3] == 0 or (sizes == before).all():
+            continue
+        before[:] = sizes
+        if not kind_figures(problem, sizes[4], shaped, sizes[0], sizes[1], sizes[2], sizes[3], mapped):
+            return np.inf
+        slowest = max(slowest, mapped[CYCLES])
+    return slowest
+
+
+@njit
 def leaf_borders(
     problem: Problem, layer: int, batch: int, parts: IntArray, order: IntArray, first: int, code: int
 ) -> IntArray:
-    """Where the parts of a layer begin: equal ones on equal cores, else in proportion to weights (rules M6, M113)."""
+    """Where the parts of a layer begin: equal ones on equal cores, else in proportion to weights (rules M6, M113).
+
+    Where a choice leaves the weights open, each factor is tried on the kinds after the first, and the slowest core decides.
+    """
     shape = problem.table[layer]
     if problem.limits.shape[0] == 1:
         return layout.even_borders(shape, batch, parts)  # type: ignore[no-any-return]
     cores = parts[0] * parts[1] * parts[2] * parts[3]
     weights = core_weights(problem.kind_start, problem.unit_times[layer], first, cores, code)
-    return layout.weighted_borders(shape, batch, parts, order, weights)  # type: ignore[no-any-return]
+    borders = layout.weighted_borders(shape, batch, parts, order, weights)
+    if code >= SUBSETS or weights.min() == weights.max():
+        return borders  # type: ignore[no-any-return]
+    least = _slowest(problem, layer, borders, parts, order, first)
+    for level in range(1, LEVELS):
+        digits = 0
+        for _ in range(problem.limits.shape[0] - 1):
+            digits = digits * LEVELS + level
+        weights = core_weights(problem.kind_start, problem.unit_times[layer], first, cores, digits * SUBSETS)
+        other = layout.weighted_borders(shape, batch, parts, order, weights)
+        cycles = _slowest(problem, layer, other, parts, order, first)
+        if cycles < least:
+            least, borders = cycles, other
+    return borders  # type: ignore[no-any-return]
 
 
 @njit
