@@ -5,7 +5,7 @@ Written from the rules, with sets of coordinates in place of the product's boxes
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise, product
 
 from codesign.arch.many_core import ManyCore, VectorMacCore
 from codesign.scheduling.segments.layers import LayerKind, SegmentLayer
@@ -41,7 +41,7 @@ class Price:
 
 def ranges(sizes: tuple[int, ...]) -> list[range]:
     starts = [sum(sizes[:i]) for i in range(len(sizes) + 1)]
-    return [range(a, b) for a, b in zip(starts, starts[1:], strict=False)]
+    return [range(a, b) for a, b in pairwise(starts)]
 
 
 def needed(layer: SegmentLayer, k: range, b: range, h: range) -> set[Word]:

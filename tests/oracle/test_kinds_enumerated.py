@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -136,7 +136,7 @@ class Enumeration:
                     fronts[first, past] = self._front(priced)
             for cuts in product((False, True), repeat=n - 1):
                 borders = [0, *(i + 1 for i, cut in enumerate(cuts) if cut), n]
-                for chosen in product(*(fronts[a, b] for a, b in zip(borders, borders[1:], strict=False))):
+                for chosen in product(*(fronts[a, b] for a, b in pairwise(borders))):
                     value = sum(c[0] for c in chosen) * sum(c[1] for c in chosen)
                     if value < found:
                         found, best = value, Tree(root_groups, tuple(c[2] for c in chosen))

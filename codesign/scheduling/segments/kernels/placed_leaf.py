@@ -105,7 +105,7 @@ def map_tile(core: Core, shape: IntArray, k: int, batch: int, high: int, wide: i
         batch,
         groups,
     )
-    return map_convolution(core, tile, found)  # type: ignore[no-any-return]
+    return map_convolution(core, tile, found)
 
 
 @njit
@@ -131,7 +131,7 @@ def kind_figures(
     """Figures of a tile on a core of a kind; an architecture's are the exact mapper's, or estimates in proportion (rule M115)."""
     shape = problem.table[layer]
     if problem.mapped[kind] == 0 or layout.is_vector(shape[layout.TYPE]):
-        return map_tile(core_of(problem.cores, kind), shape, k, batch, high, wide, found)  # type: ignore[no-any-return]
+        return map_tile(core_of(problem.cores, kind), shape, k, batch, high, wide, found)
     key = tile_key(kind, layer, k, batch, high, wide)
     at = find_exact(problem.exact_keys, key)
     if problem.exact_keys[at] == key:
@@ -464,12 +464,12 @@ def leaf_borders(
     """
     shape = problem.table[layer]
     if problem.limits.shape[0] == 1:
-        return layout.even_borders(shape, batch, parts)  # type: ignore[no-any-return]
+        return layout.even_borders(shape, batch, parts)
     cores = parts[0] * parts[1] * parts[2] * parts[3]
     weights = core_weights(problem.kind_start, problem.unit_times[layer], first, cores, code)
     borders = layout.weighted_borders(shape, batch, parts, order, weights)
     if code >= SUBSETS or weights.min() == weights.max():
-        return borders  # type: ignore[no-any-return]
+        return borders
     least = _slowest(problem, layer, borders, parts, order, first)
     for level in range(1, LEVELS):
         digits = 0
@@ -480,7 +480,7 @@ def leaf_borders(
         cycles = _slowest(problem, layer, other, parts, order, first)
         if cycles < least:
             least, borders = cycles, other
-    return borders  # type: ignore[no-any-return]
+    return borders
 
 
 @njit

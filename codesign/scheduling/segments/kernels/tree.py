@@ -329,7 +329,7 @@ def assign_cores(tree: Tree, kind_start: IntArray, least_use: float) -> int:
         -1, or the first cut that cannot be given cores.
     """
     kinds = tree.unit_time.shape[1]
-    cores = kind_start[kinds]
+    cores = int(kind_start[kinds])
     tree.core_first[0], tree.core_past[0] = 0, cores
     work, given = np.empty((cores + 1, kinds)), np.zeros(cores + 1, np.int64)
     sequence = np.arange(cores + 1)

@@ -4,11 +4,11 @@ import re
 
 import pytest
 
+from codesign.arch.core_kinds import core_places
 from codesign.core.goals import Budget, Objective
 from codesign.scheduling.protocol import ScheduleProblem
 from codesign.scheduling.segments.bound import bound_of
 from codesign.scheduling.segments.contention import ContentionSimulator
-from codesign.arch.core_kinds import core_places
 from codesign.scheduling.segments.drawings import link_shares
 from codesign.scheduling.segments.energy_parts import energy_parts_pj
 from codesign.scheduling.segments.evaluate import Evaluation, Evaluator
