@@ -6,8 +6,10 @@ single die pays for no input and output.
 """
 
 from dataclasses import dataclass
+from itertools import product
 from math import pi, sqrt
 
+from codesign.arch.core_kinds import kind_counts, kinds_of, record_of, whole_architecture
 from codesign.arch.many_core import ManyCore
 from codesign.arch.provenance import Origin, Provenance
 from codesign.core.errors import UserError, unknown_name
@@ -75,7 +77,7 @@ class Money:
     """Areas and costs of a system.
 
     Attributes:
-        core_area_um2: Of a core with its router.
+        core_area_um2: Of a core with its router, the mean of several kinds.
         die_interface_um2: Of the interfaces between dies on one die.
         compute_die_mm2: Of a die with cores.
         io_mm2: Of all input and output dies.
@@ -111,14 +113,38 @@ def die_yield(area_mm2: float, defects_per_cm2: float, clustering: int) -> float
     return float((1 + defects_per_cm2 / 100 * area_mm2 / clustering) ** -clustering)
 
 
+def core_areas_um2(system: ManyCore) -> tuple[float, ...]:
+    """Area of a core of each kind with its router (rules M41, M116).
+
+    An architecture has the area of its own technology table, without its DRAM.
+
+    Raises:
+        UserError: A part of an architecture has no area.
+    """
+    scale = SCALE_7_NM if system.technology_nm == 7 else 1.0
+    router = system.links.words_per_cycle * ROUTER_UM2_PER_WORD
+    found = []
+    for kind in kinds_of(system):
+        core = record_of(kind)
+        if kind.architecture is None:
+            elements = core.elements_a * core.elements_o
+            small = core.inputs.bytes + core.weights.bytes + core.sums.bytes
+            sram = (core.big.bytes + elements * small) * SRAM_UM2_PER_BYTE
+            macs = (core.macs + core.vector_unit_macs * VECTOR_MACS) * MAC_UM2
+            found.append((sram + macs + router) * scale * CORE_OVERHEAD)
+            continue
+        own = whole_architecture(kind).area_mm2
+        if own is None:
+            raise UserError("a level or the MAC has no area", where=f"kind {kind.name!r}", hint="name a technology")
+        beside = core.vector_unit_macs * VECTOR_MACS * MAC_UM2 + router
+        found.append(own * 1e6 + beside * scale * CORE_OVERHEAD)
+    return tuple(found)
+
+
 def core_area_um2(system: ManyCore) -> float:
-    """Area of a core with its router (rule M41)."""
-    core, scale = system.core, SCALE_7_NM if system.technology_nm == 7 else 1.0
-    elements = core.elements_a * core.elements_o
-    small = core.inputs.bytes + core.weights.bytes + core.sums.bytes
-    sram = (core.big.bytes + elements * small) * SRAM_UM2_PER_BYTE
-    macs = (core.macs + core.vector_unit_macs * VECTOR_MACS) * MAC_UM2
-    return (sram + macs + system.links.words_per_cycle * ROUTER_UM2_PER_WORD) * scale * CORE_OVERHEAD
+    """Area of a core with its router, the mean over all cores where they are of several kinds (rule M41)."""
+    areas, counts = core_areas_um2(system), kind_counts(system)
+    return areas[0] if len(areas) == 1 else sum(a * n for a, n in zip(areas, counts, strict=True)) / system.cores
 
 
 def _interface_um2(system: ManyCore) -> float:
@@ -163,11 +189,26 @@ def money(system: ManyCore, rules: MoneyRules | None = None) -> Money:
     io_um2 = words * IO_UM2_PER_WORD + PHY_UM2_PER_128_WORDS * words / 128
     io = (io_um2 + (border * system.height * 2 if n > 1 else 0.0)) * PLACEMENT / 1e6
     die = (area * wide * high + edges * border) * PLACEMENT / 1e6
-    chips = [(die, n), (io / IO_DIES, IO_DIES)] if n > 1 else [(die, 1)]
+    chips = [*_compute_dies(system, die, edges * border), (io / IO_DIES, IO_DIES)] if n > 1 else [(die, 1)]
     if n == 1 and not rules.single_die_without_io:
         chips = [(die + io, 1)]
     chip_usd, package_usd = _chips_and_package(system, chips, rules)
     return Money(area, edges * border, die, io, die * n + io, chip_usd, package_usd, words * DRAM_USD_PER_WORD)
+
+
+def _compute_dies(system: ManyCore, mean_mm2: float, edges_um2: float) -> list[tuple[float, int]]:
+    """Areas of dies with cores, and how many are alike: dies hold different kinds of cores (rule M116)."""
+    dies = system.dies
+    if not system.kinds:
+        return [(mean_mm2, dies.count)]
+    wide, high = system.width // dies.x, system.height // dies.y
+    area = dict(zip((kind.name for kind in kinds_of(system)), core_areas_um2(system), strict=True))
+    found: dict[float, int] = {}
+    for i, j in product(range(dies.x), range(dies.y)):
+        rows = [row[i * wide : (i + 1) * wide] for row in system.places[j * high : (j + 1) * high]]
+        mm2 = (sum(area[name] for row in rows for name in sorted(row)) + edges_um2) * PLACEMENT / 1e6
+        found[round(mm2, 9)] = found.get(round(mm2, 9), 0) + 1
+    return sorted(found.items())
 
 
 def _chips_and_package(system: ManyCore, chips: list[tuple[float, int]], rules: MoneyRules) -> tuple[float, float]:

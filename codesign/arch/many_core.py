@@ -1,8 +1,8 @@
-"""Systems of many cores: cores on a mesh, dies, memories, energies (docs/explanation/many-cores.md, rules M1 to M3)."""
+"""Systems of many cores: cores on a mesh, dies, memories, energies (docs/explanation/many-cores.md, rules M1 to M3, M111)."""
 
 from dataclasses import dataclass, field
 
-from codesign.core.errors import UserError
+from codesign.core.errors import UserError, unknown_name
 
 
 def _at_least(where: str, low: float, **values: float) -> None:
@@ -79,6 +79,41 @@ class VectorMacCore:
     def macs(self) -> int:
         """Multiply-accumulates of a core in a cycle."""
         return self.vector * self.lanes * self.elements_a * self.elements_o
+
+
+FIRST_KIND = "core"
+"""The kind of the record `core` of a system."""
+
+MOST_KINDS = 4
+"""Kinds of cores that one system may have."""
+
+
+@dataclass(frozen=True)
+class CoreKind:
+    """A further kind of cores: a record as `core` is one, or an architecture.
+
+    Args:
+        name: What `places` call it.
+        core: What such a core is; left out where an architecture is named.
+        architecture: Name or file of an architecture; its DRAM is left out, its outermost buffer is what the network fills.
+        vector_unit_macs: Operations a cycle of the vector unit beside an architecture.
+        vector_unit_pj: Energy of one.
+        output_reserve_bytes: Bytes of an architecture's buffer kept for outputs.
+    """
+
+    name: str
+    core: VectorMacCore | None = None
+    architecture: str | None = None
+    vector_unit_macs: int = 64
+    vector_unit_pj: float = 0.0873
+    output_reserve_bytes: int = 10240
+
+    def __post_init__(self) -> None:
+        where = f"kind {self.name!r}"
+        if (self.core is None) == (self.architecture is None):
+            given = "neither" if self.core is None else "both"
+            raise UserError(f"a kind of cores is a `core` or an `architecture`, got {given}", where=where)
+        _at_least(where, 1, vector_unit_macs=self.vector_unit_macs)
 
 
 @dataclass(frozen=True)
@@ -167,19 +202,21 @@ class Memories:
 
 @dataclass(frozen=True)
 class ManyCore:
-    """A system of many equal cores.
+    """A system of many cores, all equal or of several kinds.
 
     Args:
         name: Of the system.
         width: Cores along x.
         height: Cores along y.
         stride: Columns of a stripe of the mesh order.
-        core: What a core is.
+        core: What a core is; with `kinds` the kind named ``core``.
         links: Of the mesh.
         memories: DRAMs.
         dies: How the mesh is cut into dies.
         clock_ghz: Of all cores.
         technology_nm: For costs.
+        kinds: Further kinds of cores.
+        places: Kind of the core at every place, row by row from y = 0; empty where all are equal.
     """
 
     name: str
@@ -192,6 +229,8 @@ class ManyCore:
     dies: Dies = field(default_factory=Dies)
     clock_ghz: float = 1.0
     technology_nm: int = 12
+    kinds: tuple[CoreKind, ...] = ()
+    places: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
         where = f"system {self.name!r}"
@@ -213,6 +252,38 @@ class ManyCore:
                     where=where,
                     hint=f"[x, y] with x from -1 to {self.width} and y from 0 to {self.height - 1}",
                 )
+
+        self._check_kinds(where)
+
+    def _check_kinds(self, where: str) -> None:
+        """Every place has a kind that there is, and every kind a place (rule M111)."""
+        names = [FIRST_KIND, *(kind.name for kind in self.kinds)]
+        if not self.kinds and not self.places:
+            return
+        if len(names) > MOST_KINDS:
+            raise UserError(f"at most {MOST_KINDS} kinds of cores are told apart, got {len(names)}", where=where)
+        for name in names:
+            if names.count(name) > 1:
+                raise UserError(f"two kinds of cores are named {name!r}", where=where)
+        if len(self.places) > self.height or any(len(row) > self.width for row in self.places):
+            raise UserError(
+                f"`places` must be {self.height} rows of {self.width} kinds, got rows of {[len(r) for r in self.places]}",
+                where=where,
+            )
+        rows = [*self.places, *[()] * (self.height - len(self.places))]
+        for y, row in enumerate(rows):
+            for name in row:
+                if name not in names:
+                    raise unknown_name("kind of core", name, names, where=f"{where}, `places`, row {y}")
+            if len(row) < self.width:
+                raise UserError(
+                    f"the core at ({len(row)}, {y}) has no kind",
+                    where=where,
+                    hint=f"`places`: {self.height} rows of {self.width} names",
+                )
+        for name in names:
+            if not any(name in row for row in self.places):
+                raise UserError(f"the kind {name!r} has no place on the mesh", where=where, hint="`places`")
 
     @property
     def cores(self) -> int:

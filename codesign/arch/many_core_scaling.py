@@ -21,6 +21,7 @@ from codesign.arch.chiplet_cost import (
     MoneyRules,
     money,
 )
+from codesign.arch.core_kinds import kind_counts, kinds_of
 from codesign.arch.many_core import Buffer, ManyCore
 from codesign.core.errors import UserError, unknown_name
 
@@ -93,7 +94,7 @@ def fitting_stride(width: int, dies_x: int) -> int:
 
 
 def with_sizes(system: ManyCore, sizes: Mapping[str, int]) -> ManyCore:
-    """A system whose buffers have other sizes, by name of the buffer, with energies scaled."""
+    """A system whose cores of the first kind have buffers of other sizes, by name of the buffer, with energies scaled."""
     buffers = {name: scaled_buffer(getattr(system.core, name), size) for name, size in sizes.items()}
     changed: Mapping[str, Any] = buffers
     return replace(system, core=replace(system.core, **changed))
@@ -110,8 +111,9 @@ def architecture_of(system: ManyCore, rules: MoneyRules | None = None) -> Archit
     scale = (SCALE_7_NM if system.technology_nm == 7 else 1.0) * CORE_OVERHEAD * PLACEMENT / 1e6
     elements = core.elements_a * core.elements_o
     local_bytes = core.inputs.bytes + core.weights.bytes + core.sums.bytes
-    big, local = core.big.bytes * SRAM_UM2_PER_BYTE * scale, local_bytes * SRAM_UM2_PER_BYTE * scale
-    mac = MAC_UM2 * scale
+    means = _mean_core_parts(system)
+    big, local = means[0] * SRAM_UM2_PER_BYTE * scale, means[1] / elements * SRAM_UM2_PER_BYTE * scale
+    mac = means[2] / core.macs * MAC_UM2 * scale
     counted = system.cores * (big + elements * local + core.macs * mac)
     dram = system.memories.words_per_cycle_each * len(system.memories.ports)
     levels = (
@@ -148,6 +150,21 @@ def architecture_of(system: ManyCore, rules: MoneyRules | None = None) -> Archit
     return Architecture(
         system.name, levels, arithmetic, system.clock_ghz * 1e9, extra_area_mm2=cost.total_mm2 - counted
     )
+
+
+def _mean_core_parts(system: ManyCore) -> tuple[float, float, float]:
+    """Bytes of big and small buffers and MACs of a core, means over all records; architectures count as other area (rule M116)."""
+    big, small, macs = 0.0, 0.0, 0.0
+    for kind, count in zip(kinds_of(system), kind_counts(system), strict=True):
+        core = kind.core
+        if core is not None:
+            share = count / system.cores
+            big += share * core.big.bytes
+            small += (
+                share * core.elements_a * core.elements_o * (core.inputs.bytes + core.weights.bytes + core.sums.bytes)
+            )
+            macs += share * core.macs
+    return big, small, macs
 
 
 def _words(read_pj: float, write_pj: float) -> AccessEnergy:

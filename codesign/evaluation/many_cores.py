@@ -94,7 +94,7 @@ def _record(evaluator: Evaluator, found: Searched, bound: SegmentBound, weight: 
     """A schedule as a study records it, with the system and the tree, from which it can be made again."""
     whole, system, network = found.evaluation.rows[0], evaluator.system, evaluator.network
     moved = fabric.dram_cycles(evaluator.fabric, whole.counter)
-    computed = sum(evaluator.unit_times) * found.evaluation.root.batch / system.cores
+    computed = float(evaluator.unit_times[:, 0].sum()) * found.evaluation.root.batch / system.cores
     runs = timeline_of(network, found.evaluation)
     encoding: JsonObject = {"system": spec_to_json(system), "tree": tree_to_json(found.evaluation.root, network)}
     return {

@@ -21,6 +21,8 @@ from codesign.workloads.chips import Chips, Collective, StageLink
 
 def one_die(system: ManyCore) -> ManyCore:
     """A die of a system by itself, with its share of the DRAM bandwidth (rule M95)."""
+    if system.kinds:
+        raise UserError("models are served by dies of equal cores alone", where=f"system {system.name!r}")
     wide, high = system.width // system.dies.x, system.height // system.dies.y
     words = system.memories.words_per_cycle_each * len(system.memories.ports) // system.dies.count
     memories = Memories(edge_ports(wide, high, 1), max(1, words), system.memories.pj_per_word, system.memories.kind)

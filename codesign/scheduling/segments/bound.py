@@ -10,6 +10,7 @@ from codesign.scheduling.segments.evaluate import Evaluator
 from codesign.scheduling.segments.kernels import bound_parts
 from codesign.scheduling.segments.kernels.fabric import GEMINI
 from codesign.scheduling.segments.kernels.machine import DIE_HOP_PJ, HOP_PJ, Caches, Problem
+from codesign.scheduling.segments.kinds_bound import kinds_lines
 from codesign.scheduling.segments.layers import LayerKind
 from codesign.scheduling.segments.search import make_caches, problem_arrays
 
@@ -96,7 +97,7 @@ def _front_of(evaluator: Evaluator, problem: Problem, caches: Caches, layer: int
     """Energy and core time of a layer's best options, n x 2; where no core holds its tiles, of tiles of any size."""
     room = np.zeros((len(problem.batches) * len(problem.parts), 2))
     spread = spread_of(evaluator, problem, layer)
-    endless = problem._replace(limits=np.array([2**62, 0], np.int64))
+    endless = problem._replace(limits=np.array([[2**62, 0]], np.int64))
     for limited in (problem, endless):
         n = bound_parts.keep_best(room, bound_parts.layer_options(limited, caches, layer, spread, room))
         if n:
@@ -111,8 +112,6 @@ def bound_of(evaluator: Evaluator, batch: int) -> SegmentBound:
     of all layers over all cores, and the DRAM's; any mean of the two counts. No point above all these lines has a lesser product.
     """
     problem = problem_arrays(evaluator, batch, 0.0)
-    caches = make_caches(problem)
-    fronts = [_front_of(evaluator, problem, caches, layer) for layer in range(len(problem.table))]
     words, transfers = needed_words(problem, evaluator)
     system = evaluator.system
     fixed = words * system.memories.pj_per_word
@@ -121,7 +120,12 @@ def bound_of(evaluator: Evaluator, batch: int) -> SegmentBound:
     fixed += carried * least_way(evaluator) * link_price(evaluator, problem, False)
     moving = words / (system.memories.words_per_cycle_each * len(system.memories.ports))
     if system.clock_ghz != 1:  # times of segments are truncated
-        moving = max(0.0, moving / system.clock_ghz - len(fronts) * batch)
+        moving = max(0.0, moving / system.clock_ghz - len(problem.table) * batch)
+    if evaluator.kinds > 1:
+        energy, least_time, lines = kinds_lines(problem, evaluator, fixed, moving)
+        return SegmentBound(least_product(lines, energy, least_time), energy, least_time, words)
+    caches = make_caches(problem)
+    fronts = [_front_of(evaluator, problem, caches, layer) for layer in range(len(problem.table))]
     energies, times = _sums(fronts, np.zeros(1)), _sums(fronts, np.full(1, np.inf))
     energy, core_time = fixed + float(energies[0, 0]), float(times[0, 1]) / system.cores
     least_time = max(core_time, moving)

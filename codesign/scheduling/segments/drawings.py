@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from html import escape
 
+from codesign.arch.core_kinds import core_places, kind_of_core, kinds_of
 from codesign.arch.many_core import ManyCore
 from codesign.core.kernel_library import IntArray
 from codesign.scheduling.segments.kernels import fabric
@@ -21,17 +22,15 @@ def layer_colour(layer: int) -> str:
     return f"hsl({360 * (layer * GOLDEN % 1):.0f} 62% {76 - 6 * (layer % 3)}%)"
 
 
+def kind_colour(kind: int) -> str:
+    """The colour of a kind of cores."""
+    return ("#5b6b7a", "#c8553d", "#2a7f62", "#7d4fa0")[kind]
+
+
 def heat_colour(share: float) -> str:
     """From light grey over yellow to red for a share of 0 to 1."""
     share = min(max(share, 0.0), 1.0)
     return f"hsl({55 - 55 * share:.0f} {20 + 75 * share:.0f}% {82 - 36 * share:.0f}%)"
-
-
-def place_of(core: int, system: ManyCore) -> tuple[int, int]:
-    """Column and row of a core in the order of the mesh: stripes, every second one downwards (rule M3)."""
-    stripe = core // (system.stride * system.height)
-    x, y = stripe * system.stride + core % system.stride, (core // system.stride) % system.height
-    return x, system.height - 1 - y if stripe % 2 else y
 
 
 def link_shares(system: ManyCore, counter: IntArray, time: float) -> dict[tuple[int, int, int], tuple[int, float]]:
@@ -124,7 +123,7 @@ def _link(system: ManyCore, x: int, y: int, direction: int, words: int, share: f
 
 
 def _core(system: ManyCore, core: int, runs: Sequence[LayerRuns]) -> str:
-    x, y = place_of(core, system)
+    x, y = core_places(system)[core]
     cx, cy = _centre(system, x, y)
     left, top = cx - CELL / 2, cy - CELL / 2
     names = escape(", ".join(run.name for run in runs)) or "idle"
@@ -133,9 +132,12 @@ def _core(system: ManyCore, core: int, runs: Sequence[LayerRuns]) -> str:
         f'fill="{layer_colour(run.layer)}"/>'
         for i, run in enumerate(runs)
     )
+    kind = kind_of_core(system, core)
+    named = f" of kind {escape(kinds_of(system)[kind].name)}" if system.kinds else ""
+    border = f' style="stroke:{kind_colour(kind)};stroke-width:4"' if system.kinds else ""
     return (
-        f'<g><title>core {core} at ({x}, {y}): {names}</title><rect class="core" x="{left:g}" y="{top:g}" width="{CELL}" '
-        f'height="{CELL}"/>{stripes}<text x="{cx:g}" y="{cy + 4:g}">{core}</text></g>'
+        f'<g><title>core {core}{named} at ({x}, {y}): {names}</title><rect class="core" x="{left:g}" y="{top:g}" width="{CELL}" '
+        f'height="{CELL}"{border}/>{stripes}<text x="{cx:g}" y="{cy + 4:g}">{core}</text></g>'
     )
 
 

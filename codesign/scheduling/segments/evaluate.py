@@ -5,16 +5,20 @@ from typing import final
 
 import numpy as np
 
+from codesign.arch.core_kinds import kind_counts, kinds_of, record_of
 from codesign.arch.many_core import ManyCore
-from codesign.core.errors import UserError
+from codesign.core.errors import UserError, unknown_name
 from codesign.core.kernel_library import FloatArray, IntArray
 from codesign.cost.cost import Infeasible
 from codesign.scheduling.segments.kernels import core_mapper, fabric, traffic
 from codesign.scheduling.segments.kernels import tree as tree_kernels
 from codesign.scheduling.segments.kernels.layout import Layout
+from codesign.scheduling.segments.kernels.placed_leaf import NEVER
 from codesign.scheduling.segments.layers import LayerKind, SegmentNetwork, unit_time
 from codesign.scheduling.segments.layouts import layout_of
+from codesign.scheduling.segments.mapped_cores import MAPPED
 from codesign.scheduling.segments.segment_tree import (
+    DIMENSIONS,
     Cut,
     CutKind,
     Leaf,
@@ -24,7 +28,13 @@ from codesign.scheduling.segments.segment_tree import (
     tree_arrays,
     walk,
 )
-from codesign.scheduling.segments.system_arrays import core_arrays, core_tile, fabric_arrays
+from codesign.scheduling.segments.system_arrays import (
+    core_tile,
+    cores_arrays,
+    fabric_arrays,
+    site_kinds,
+    tile_sizes,
+)
 
 PARTS = ("big_buffer", "small_buffers", "bus", "mac")
 """Parts of the energy that are not words on the way."""
@@ -77,7 +87,7 @@ class Row:
         counter: All counts (see `kernels.fabric`).
         moved_cycles: Cycles that DRAM, and links where they count, need.
         usage_bytes: Needs while running, of inputs and of weights, 3 x sites.
-        core: Figures of one core's tile; None for a cut.
+        core: Figures of one core's tile, with kinds of cores of all and the cycles of the slowest; None for a cut.
     """
 
     layer: int | None
@@ -154,17 +164,38 @@ class Evaluator:
         core_figures: dict[int, FloatArray] | None = None,
     ) -> None:
         self.system, self.network, self.semantics = system, network, semantics
-        self.core, self.fabric = (
-            core_arrays(system.core),
-            fabric_arrays(system, semantics.counting, semantics.drop_shifted, semantics.steps),
-        )
+        self.core_kinds = kinds_of(system)
+        self.kinds = len(self.core_kinds)
+        if self.kinds > 1 and (semantics.counting != fabric.OWN or core_figures is not None):
+            raise UserError("the recorded programs know equal cores alone", where=f"system {system.name!r}")
+        self.records = tuple(record_of(kind) for kind in self.core_kinds)
+        self.cores = cores_arrays(self.records)
+        self.fabric = fabric_arrays(system, semantics.counting, semantics.drop_shifted, semantics.steps)
         self.table, self.edges = network.table(), network.edges()
+        self.kind_start = np.cumsum([0, *kind_counts(system)]).astype(np.int64)
+        self.site_kind = site_kinds(system)
+        self.capacity = np.array([core.big.bytes for core in self.records], np.int64)[self.site_kind]
+        self.reserve = np.array([core.output_reserve_bytes for core in self.records], np.int64)[self.site_kind]
         self._given = core_figures
         self._figures: dict[tuple[int, ...], FloatArray] = {}
-        core = system.core
-        self.unit_times = [
-            unit_time(layer, core.vector, core.lanes, core.macs, core.vector_unit_macs) for layer in network.layers
-        ]
+        units = [[self._unit(layer, kind) for kind in range(self.kinds)] for layer in range(len(network.layers))]
+        self.unit_times: FloatArray = np.array(units)[:, :, 0]
+        self.unit_pj: FloatArray = np.array(units)[:, :, 1]
+
+    def _unit(self, number: int, kind: int) -> tuple[float, float]:
+        """Cycles and pJ of a sample of a layer on one core: ideal on equal cores (rule M4), else by a tile (rule M112).
+
+        The tile is half the channels, rows and columns of one sample.
+        """
+        layer, core = self.network.layers[number], self.records[kind]
+        if self.kinds == 1:
+            return unit_time(layer, core.vector, core.lanes, core.macs, core.vector_unit_macs), 0.0
+        sizes = [(n + 1) // 2 for n in (layer.K, layer.H, layer.W)]
+        share = float(np.prod(sizes)) / (layer.K * layer.H * layer.W)
+        figures = self.figures_on(kind, number, tuple(tile_sizes(layer, sizes[0], 1, sizes[1], sizes[2])))
+        if figures is None:
+            return NEVER, 0.0
+        return float(figures[core_mapper.CYCLES]) / share, float(figures[core_mapper.ENERGY]) / share
 
     @property
     def sites(self) -> int:
@@ -197,14 +228,32 @@ class Evaluator:
         tree_kernels.find_stages(shape, self.edges, leaf_of, layer_of)
         if any(leaf.given is not None for leaf in leaves(root)):
             return shape
-        failed = tree_kernels.assign_cores(shape, self.system.cores, 0.0)
+        failed = tree_kernels.assign_cores(shape, self.kind_start, 0.0)
         if failed >= 0:
             raise UserError(
                 f"cut number {failed} (in preorder) has too few cores for its children",
                 where="tree",
                 hint="cut it in time",
             )
+        if self.kinds > 1:
+            self._choose_cores(shape, root)
         return shape
+
+    def _choose_cores(self, shape: tree_kernels.Tree, root: Cut) -> None:
+        """Layers that name a kind run on its cores alone (rule M113)."""
+        names = [kind.name for kind in self.core_kinds]
+        for node, leaf in zip(np.flatnonzero(shape.kind == tree_kernels.LEAF), leaves(root), strict=True):
+            if not leaf.kind:
+                continue
+            if leaf.kind not in names:
+                raise unknown_name("kind of core", leaf.kind, names, where=f"system {self.system.name!r}")
+            start, past = self.kind_start[names.index(leaf.kind)], self.kind_start[names.index(leaf.kind) + 1]
+            first = max(int(start), int(shape.core_first[node]))
+            shape.core_past[node] = min(int(past), int(shape.core_past[node]))
+            shape.core_first[node] = first
+            if shape.core_past[node] <= first:
+                name = self.network.layers[leaf.layer].name
+                raise UserError(f"the tree gives layer {name!r} no core of kind {leaf.kind!r}", where="tree")
 
     def _check_parts(self, shape: tree_kernels.Tree, root: Cut) -> None:
         drams = len(self.system.memories.ports)
@@ -215,6 +264,7 @@ class Evaluator:
                 raise UserError(
                     f"layer {name!r} is cut into {leaf.cores} parts on {cores} cores", where="tree", hint="`parts`"
                 )
+            self._check_sizes(leaf)
             if max(leaf.drams) >= drams:
                 name = self.network.layers[leaf.layer].name
                 raise UserError(
@@ -222,6 +272,22 @@ class Evaluator:
                     where="tree",
                     hint="`drams`; negative for all",
                 )
+
+    def _check_sizes(self, leaf: Leaf) -> None:
+        """Sizes of parts add up to those of the layer (rule M113)."""
+        layer = self.network.layers[leaf.layer]
+        wholes = (layer.K, leaf.batch, layer.H, layer.W)
+        for name, whole, parts, sizes in zip(DIMENSIONS, wholes, leaf.parts, leaf.sizes, strict=True):
+            if not sizes:
+                continue
+            if len(sizes) != parts or min(sizes) < 0 or sum(sizes) != whole:
+                raise UserError(
+                    f"layer {layer.name!r} has {whole} along {name}, its parts are {list(sizes)}",
+                    where="tree",
+                    hint="sizes of at least 0 that add up, or the number of equal parts",
+                )
+            if self.kinds == 1:
+                raise UserError(f"layer {layer.name!r} is cut into unequal parts on equal cores", where="tree")
 
     def _figures_of(self, root: Cut, shape: tree_kernels.Tree, on_chip: IntArray, stored: IntArray) -> Evaluation:
         n = len(shape.kind)
@@ -263,7 +329,6 @@ class Evaluator:
         A layer and a cut need what they hold while running and their weights; a cut in space its next inputs too. The root
         is not checked: its children are loaded one by one.
         """
-        limit = self.system.core.big.bytes
         segment = 0
         for i, (node, row) in enumerate(zip(walk(found.root), found.rows, strict=True)):
             if i == 0:
@@ -272,13 +337,15 @@ class Evaluator:
             need = row.usage_bytes[0] + row.usage_bytes[2]
             if isinstance(node, Cut) and node.kind is CutKind.SPACE:
                 need = np.maximum(need, row.usage_bytes[1])
-            site = int(np.argmax(need))
+            site = int(np.argmax(need - self.capacity))
+            limit = int(self.capacity[site])
             if need[site] > limit:
                 x, y = divmod(site, self.system.height)
                 what = (
                     f"{node.kind.name.lower()} cut" if isinstance(node, Cut) else self.network.layers[node.layer].name
                 )
-                detail = f"core ({x - 1}, {y}) in segment {segment}, {what}"
+                kind = f" of kind {self.core_kinds[self.site_kind[site]].name!r}" if self.kinds > 1 else ""
+                detail = f"core ({x - 1}, {y}){kind} in segment {segment}, {what}"
                 return Infeasible("buffer of a core", float(need[site]), float(limit), "bytes", detail)
         return None
 
@@ -298,12 +365,54 @@ class Evaluator:
             found = np.zeros(core_mapper.FIGURES + 1)
             if not layer.computes:
                 work = tile[1] * tile[4] * tile[5] * layer.operands * layer.R * layer.S * tile[8]
-                core_mapper.map_vector_work(self.core, work, found)
-            elif not core_mapper.map_convolution(self.core, core_mapper.Tile(*tile), found):
+                core_mapper.map_vector_work(core_mapper.core_of(self.cores, 0), work, found)
+            elif not core_mapper.map_convolution(core_mapper.core_of(self.cores, 0), core_mapper.Tile(*tile), found):
                 raise UserError(f"the buffers of a core cannot hold any part of layer {layer.name!r}", where="tree")
             self._figures[key] = found
         pieces = float(np.prod(leaf.fetch[:4])) if leaf.fetch else 1.0
         return found[: core_mapper.FIGURES] * pieces
+
+    def figures_on(self, kind: int, number: int, tile: tuple[int, ...]) -> FloatArray | None:
+        """Energy, cycles and parts of a tile of a layer on a kind of cores, an architecture's by the exact mapper (rule M115).
+
+        Args:
+            kind: Number of the kind.
+            number: Of the layer.
+            tile: Sizes in the order of `core_mapper.Tile`.
+
+        Returns:
+            The figures; None where the core cannot do it.
+        """
+        layer, found = self.network.layers[number], np.zeros(core_mapper.FIGURES + 1)
+        core = core_mapper.core_of(self.cores, kind)
+        if not layer.computes:
+            work = tile[1] * tile[4] * tile[5] * layer.operands * layer.R * layer.S * tile[8]
+            core_mapper.map_vector_work(core, work, found)
+        elif self.core_kinds[kind].architecture is not None:
+            found = MAPPED.figures(self.core_kinds[kind], tile)
+        else:
+            core_mapper.map_convolution(core, core_mapper.Tile(*tile), found)
+        return None if found[core_mapper.FIGURES] < 0.0 else found[: core_mapper.FIGURES]
+
+    def own_figures(self, leaf: Leaf, place: Layout) -> FloatArray:
+        """Energy and its parts of all cores of a layer, each charged its own tile, and the cycles of the slowest (rule M114)."""
+        total = np.zeros(core_mapper.FIGURES)
+        cycles = 0.0
+        for t in range(int(place.counts[0])):
+            tile = [int(n) for n in place.tiles[t]]
+            k, b, h, w = (tile[2 * d + 1] - tile[2 * d] for d in range(4))
+            if k * b * h * w == 0:
+                continue
+            sizes = tuple(tile_sizes(self.network.layers[leaf.layer], k, b, h, w))
+            kind, layer = int(self.site_kind[place.tile_sites[t]]), self.network.layers[leaf.layer]
+            figures = self.figures_on(kind, leaf.layer, sizes)
+            if figures is None:
+                name = self.core_kinds[kind].name
+                raise UserError(f"a core of kind {name!r} cannot hold any part of layer {layer.name!r}", where="tree")
+            total += figures
+            cycles = max(cycles, float(figures[core_mapper.CYCLES]))
+        total[core_mapper.CYCLES] = cycles
+        return total
 
 
 @final
@@ -323,17 +432,21 @@ class _Run:
         """Fill the figures of a leaf; returns those of one core."""
         of, row = self.of, self.of.table[leaf.layer]
         first = int(self.shape.core_first[node])
-        place = layout_of(of.fabric, row, leaf, first, of.semantics.groups_as_given)
+        place = layout_of(of.fabric, row, leaf, first, of.semantics.groups_as_given, of.kinds)
         self.layouts[leaf.layer], self.leaves[leaf.layer] = place, (leaf, node)
         fetch = np.array(leaf.fetch or (0,) * 6, np.int64)
         self._traffic(leaf, node, place, counter, int(fetch[5]))
         if of.semantics.counting == fabric.OWN:
             fabric.recount_hops(of.fabric, counter)
-        traffic.buffer_use(row, place, fetch, of.system.core.output_reserve_bytes, usage)
-        core = of.core_figures(leaf)
+        traffic.buffer_use(row, place, fetch, of.reserve, usage)
         runs = self.root.batch // leaf.batch
-        filling = traffic.filling_energy(row, place, leaf.batch, runs, fetch, of.core.pj[core_mapper.BIG])
-        used = int(place.counts[0])
+        if of.kinds == 1:
+            core, used = of.core_figures(leaf), int(place.counts[0])
+            big = of.cores.pj[0, core_mapper.BIG]
+            filling = traffic.filling_energy(row, place, leaf.batch, runs, fetch, big)
+        else:
+            core, used = of.own_figures(leaf, place), 1
+            filling = traffic.filling_by_kind(row, place, runs, of.cores, of.site_kind)
         energies[0] = core[0] * used + filling + self._words_pj(counter)
         energies[1:] = core[2:] * used
         energies[1] += filling

@@ -9,7 +9,7 @@ from codesign.scheduling.segments.kernels.layout import Layout
 from codesign.scheduling.segments.segment_tree import GivenLayout, Leaf
 
 
-def layout_of(mesh: Fabric, row: IntArray, leaf: Leaf, first: int, as_given: bool) -> Layout:
+def layout_of(mesh: Fabric, row: IntArray, leaf: Leaf, first: int, as_given: bool, kinds: int) -> Layout:
     """Tiles and groups of a layer.
 
     Args:
@@ -18,6 +18,7 @@ def layout_of(mesh: Fabric, row: IntArray, leaf: Leaf, first: int, as_given: boo
         leaf: The layer with its partition, or with a given layout.
         first: First core in mesh order.
         as_given: Keep groups of a given layout rather than form them by need (rule M9).
+        kinds: Kinds of cores; with several, cores without work receive nothing (rule M113).
     """
     if leaf.given is not None:
         place = _given_layout(leaf.given, mesh.height)
@@ -26,8 +27,17 @@ def layout_of(mesh: Fabric, row: IntArray, leaf: Leaf, first: int, as_given: boo
         return place
     place = empty_layout(leaf.cores)
     parts, order = np.array(leaf.parts, np.int64), np.array(leaf.order, np.int64)
-    layout.lay_out(mesh, row, leaf.batch, parts, order, first, place)
+    layout.lay_out(mesh, row, borders_of(row, leaf), parts, order, first, kinds > 1, place)
     return place
+
+
+def borders_of(row: IntArray, leaf: Leaf) -> IntArray:
+    """Where the parts of a leaf begin in every dimension, 4 x parts + 1 (rules M6, M113)."""
+    borders: IntArray = layout.even_borders(row, leaf.batch, np.array(leaf.parts, np.int64))
+    for d, sizes in enumerate(leaf.sizes):
+        if sizes:
+            borders[d, : len(sizes) + 1] = np.cumsum([0, *sizes])
+    return borders
 
 
 def empty_layout(cores: int) -> Layout:

@@ -1,6 +1,6 @@
 """Searching the best tree of segments of a network on a system (docs/explanation/many-cores.md, rules M51 to M54)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import final
 
@@ -14,11 +14,25 @@ from codesign.core.rng import RandomState, make_state
 from codesign.scheduling.segments.evaluate import Evaluation, Evaluator
 from codesign.scheduling.segments.kernels import core_mapper, fabric, moves, tree_search
 from codesign.scheduling.segments.kernels import tree as tree_kernels
+from codesign.scheduling.segments.kernels.layout import even_borders
 from codesign.scheduling.segments.kernels.machine import ORDERS, RANKS, SHAPED, Caches, Problem, Scratch, Tokens
-from codesign.scheduling.segments.kernels.placed_leaf import batch_index, order_of
+from codesign.scheduling.segments.kernels.placed_leaf import (
+    ALL_KINDS,
+    ONE_KIND,
+    batch_index,
+    chosen_cores,
+    common_kind,
+    find_exact,
+    leaf_borders,
+    order_of,
+    tile_key,
+)
 from codesign.scheduling.segments.kernels.segment_cost import tree_cost
 from codesign.scheduling.segments.layers import SegmentNetwork
+from codesign.scheduling.segments.layouts import layout_of
+from codesign.scheduling.segments.mapped_cores import MAPPED
 from codesign.scheduling.segments.segment_tree import Cut, CutKind, Leaf, Node, leaves
+from codesign.scheduling.segments.system_arrays import tile_sizes
 
 MOST_EDGES = 60
 """Producers of one layer that the search can tell apart."""
@@ -28,6 +42,12 @@ MOVE_WEIGHTS = (30, 12, 4, 6, 12, 6, 10, 8, 12)
 
 SLOT_BYTES = 96 * 2**20
 """Memory for placed leaves."""
+
+EXACT_ENTRIES = 2**14
+"""Tiles of architectures that a search can know, at most."""
+
+MOST_MAPPED = 8
+"""Times that the best tree is mapped exactly and looked at again after one piece of annealing."""
 
 SEGMENT_ENTRIES = 2**17
 CHUNK = 50
@@ -177,21 +197,32 @@ def problem_arrays(evaluator: Evaluator, batch: int, least_use: float) -> Proble
     lane_pj = system.dies.lanes * int(system.dies.mw_per_lane)
     die_pj = 0.0 if system.dies.lanes else system.dies.pj_per_word_hop
     prices = [system.links.pj_per_word_hop, die_pj, system.memories.pj_per_word, lane_pj, system.clock_ghz]
+    big = [[core.big.bytes, core.output_reserve_bytes] for core in evaluator.records]
+    mapped = [int(kind.architecture is not None) for kind in evaluator.core_kinds]
+    exact = EXACT_ENTRIES if any(mapped) else 1
     return Problem(
         evaluator.fabric,
-        evaluator.core,
+        evaluator.cores,
+        evaluator.kind_start,
+        evaluator.site_kind,
+        np.zeros(exact, np.int64),
+        np.zeros((exact, core_mapper.FIGURES + 1)),
+        np.array(mapped, np.int64),
         table,
         layer_kin(evaluator),
         evaluator.edges,
         reader_start,
         reader,
-        np.array(evaluator.unit_times, np.float64),
+        evaluator.unit_times,
+        evaluator.unit_pj,
         start,
         rows,
         np.array(list(permutations(range(4))), np.int64),
         np.array(divisors(batch), np.int64),
         np.array(prices, np.float64),
-        np.array([system.core.big.bytes, system.core.output_reserve_bytes], np.int64),
+        np.array(big, np.int64),
+        evaluator.capacity,
+        evaluator.reserve,
         int(evaluator.semantics.leaf_links),
         least_use,
     )
@@ -200,15 +231,16 @@ def problem_arrays(evaluator: Evaluator, batch: int, least_use: float) -> Proble
 def make_caches(problem: Problem) -> Caches:
     """Empty caches; what is not used takes no memory."""
     layers, batches = len(problem.table), len(problem.batches)
+    rows = layers * len(problem.limits)
     cores = problem.fabric.width * problem.fabric.height
     sites = (problem.fabric.width + 2) * problem.fabric.height
     counter = fabric.counter_size(problem.fabric)
     slot = 8 * (3 * cores * 8 + 3 * (cores + 1) + 3 * cores + counter + 3 * sites + 8)
     slots = min(max(2 * layers, SLOT_BYTES // slot), 2**14)
     return Caches(
-        np.full((layers, batches, cores + 1, RANKS), -2, np.int64),
-        np.zeros((layers, batches, len(problem.parts)), np.int64),
-        np.zeros((layers, batches, len(problem.parts), core_mapper.FIGURES + 1)),
+        np.full((rows, batches, cores + 1, RANKS), -2, np.int64),
+        np.zeros((rows, batches, len(problem.parts)), np.int64),
+        np.zeros((rows, batches, len(problem.parts), core_mapper.FIGURES + 1)),
         np.zeros(slots, np.int64),
         np.zeros(slots, np.int64),
         np.zeros((slots, 3), np.int64),
@@ -237,7 +269,9 @@ def make_scratch(problem: Problem) -> Scratch:
     nodes = 3 * layers + 10
     sites = (problem.fabric.width + 2) * problem.fabric.height
     names = [name for name in tree_kernels.Tree._fields if name != "unit_time"]
-    tree = tree_kernels.Tree(unit_time=np.zeros(nodes), **{name: np.zeros(nodes, np.int64) for name in names})
+    tree = tree_kernels.Tree(
+        unit_time=np.zeros((nodes, len(problem.limits))), **{name: np.zeros(nodes, np.int64) for name in names}
+    )
     row = [np.zeros(layers + 1, np.int64) for _ in range(7)]
     row[4][:] = -1
     return Scratch._make(
@@ -313,6 +347,9 @@ class TreeSearch:
         self.order = np.arange(n, dtype=np.int64)
         self.steps = 0
         self.weights = np.array(MOVE_WEIGHTS, np.int64)
+        self.mapped_best, self.mapped_tree = make_tokens(n), None  # type: Tokens, Cut | None
+        self.mapped_value = float("inf")
+        self.exact_tiles = 0
 
     def value(self, tokens: Tokens) -> float:
         """Logarithm of the goal of a tree; infinite where it is no scheme."""
@@ -482,9 +519,13 @@ class TreeSearch:
         begin = clock.cpu_seconds()
         settings, state = self.settings, make_state(self.settings.seed)
         value = self.start(settings.longest)
+        if self.evaluator.kinds > 1:
+            value = self._choose_kinds(value)
         first = value
         moves.copy_tokens(self.current, self.best)
         schedule = np.array([value, value, settings.hot, settings.hot])
+        if self.problem.mapped.any():
+            self._map_best(schedule)
         spent = clock.cpu_seconds() - begin
         opened = spent
         steps, fixed = CHUNK, settings.steps
@@ -499,13 +540,15 @@ class TreeSearch:
                 moves.copy_tokens(self.best, self.current)
                 schedule[0] = schedule[1]
             self._anneal(schedule, steps, state)
+            if self.problem.mapped.any():
+                self._map_best(schedule)
             before, spent = spent, clock.cpu_seconds() - begin
             self.steps += steps
             if fixed is None:
                 pace = steps / max(spent - before, 1e-9)
                 expected = self.steps + pace * (settings.seconds - spent)
                 steps = max(CHUNK, int(pace * min(settings.seconds / 100, settings.seconds - spent)))
-        tree = self.tree(self.best)
+        tree = self.tree(self.best) if self.mapped_tree is None else self.mapped_tree
         powers = settings.energy_power + settings.time_power
         return Searched(
             self.evaluator.evaluate(tree),
@@ -514,6 +557,69 @@ class TreeSearch:
             int(self.caches.counts[0]),
             clock.cpu_seconds() - begin,
         )
+
+    def _choose_kinds(self, value: float) -> float:
+        """Give each layer of `current` in turn the kinds of cores with which the whole tree is best; returns its value (rule M113)."""
+        for at in range(int(self.current.length[0])):
+            if self.current.kind[at] != tree_kernels.LEAF:
+                continue
+            best = int(self.current.choice[at])
+            for subset in range(ALL_KINDS, ONE_KIND + self.evaluator.kinds):
+                self.current.choice[at] = subset * ORDERS * RANKS
+                found = self.value(self.current)
+                if found < value - 1e-9:
+                    value, best = found, subset * ORDERS * RANKS
+            self.current.choice[at] = best
+        return value
+
+    def _map_best(self, schedule: FloatArray) -> None:
+        """Map the tiles of the best tree on architectures exactly, and go on with what is known then (rule M115).
+
+        Trees are searched by estimates where tiles are not mapped. The best of those whose tiles all are is kept apart.
+        """
+        for _ in range(MOST_MAPPED):
+            new = self._map_tiles(self.best)
+            if new:
+                for held in (self.caches.leaf_keys, self.caches.segment_keys):
+                    held[:] = 0
+            value = self.value(self.best)
+            if not new and value < self.mapped_value:
+                self.mapped_value, self.mapped_tree = value, self.tree(self.best)
+                moves.copy_tokens(self.best, self.mapped_best)
+            elif self.mapped_tree is not None and value > self.mapped_value:
+                moves.copy_tokens(self.mapped_best, self.best)
+            if not new:
+                break
+        schedule[1] = self.value(self.best)
+        schedule[0] = self.value(self.current)
+        if not np.isfinite(schedule[0]):
+            moves.copy_tokens(self.best, self.current)
+            schedule[0] = schedule[1]
+
+    def _map_tiles(self, tokens: Tokens) -> int:
+        """Give the kernels the exact mapper's figures of all tiles of a tree; returns how many were new."""
+        root, new, problem = self.tree(tokens), 0, self.problem
+        shape = self.evaluator.shape(root)
+        for node, leaf in zip(np.flatnonzero(shape.kind == tree_kernels.LEAF), leaves(root), strict=True):
+            layer, first = self.evaluator.network.layers[leaf.layer], int(shape.core_first[node])
+            if not layer.computes:
+                continue
+            place = layout_of(self.evaluator.fabric, self.evaluator.table[leaf.layer], leaf, first, False, 2)
+            shaped = int(problem.kin[leaf.layer, SHAPED])
+            for t in range(int(place.counts[0])):
+                kind = int(self.evaluator.site_kind[place.tile_sites[t]])
+                k, b, h, w = (int(n) for n in np.diff(place.tiles[t].reshape(4, 2))[:, 0])
+                if not problem.mapped[kind] or k * b * h * w == 0:
+                    continue
+                key = tile_key(kind, shaped, k, b, h, w)
+                at = find_exact(problem.exact_keys, key)
+                if problem.exact_keys[at] == 0 and self.exact_tiles < EXACT_ENTRIES // 2:
+                    sizes = tuple(tile_sizes(layer, k, b, h, w))
+                    problem.exact_figures[at] = MAPPED.figures(self.evaluator.core_kinds[kind], sizes)
+                    problem.exact_keys[at] = key
+                    self.exact_tiles += 1
+                    new += 1
+        return new
 
     def _warmth(self, expected: float) -> float:
         """Share of the temperature at which a search of so many trees starts."""
@@ -558,14 +664,7 @@ class TreeSearch:
         found = {}
         for node, leaf in zip(np.flatnonzero(shape.kind == tree_kernels.LEAF), leaves(root), strict=True):
             cores = int(shape.core_past[node] - shape.core_first[node])
-            shaped = self.problem.kin[leaf.layer, SHAPED]
-            ranked = self.caches.ranked[shaped, batch_index(self.problem, leaf.batch), cores]
-            n = int((ranked >= 0).sum())
-            (choice,) = leaf.order
-            parts = self.problem.parts[ranked[(choice // ORDERS) % n]]
-            order = order_of(parts, self.problem.orders[choice % ORDERS])
-            k, b, h, w = (int(p) for p in parts)
-            found[leaf.layer] = Leaf(leaf.layer, leaf.batch, (k, b, h, w), tuple(int(d) for d in order))
+            found[leaf.layer] = self._leaf_with_parts(leaf, int(shape.core_first[node]), cores)
 
         def filled(node: Node) -> Node:
             if isinstance(node, Leaf):
@@ -573,6 +672,28 @@ class TreeSearch:
             return Cut(node.kind, node.batch, tuple(filled(child) for child in node.children))
 
         return Cut(root.kind, root.batch, tuple(filled(child) for child in root.children))
+
+    def _leaf_with_parts(self, leaf: Leaf, first: int, cores: int) -> Leaf:
+        """A leaf whose order holds its choice with the parts that this stands for."""
+        problem, (choice,) = self.problem, leaf.order
+        code = choice // (ORDERS * RANKS)
+        start, used = chosen_cores(problem.kind_start, problem.unit_times[leaf.layer], first, cores, code)
+        kind = common_kind(problem.kind_start, start, used)
+        at = kind * len(problem.table) + problem.kin[leaf.layer, SHAPED]
+        ranked = self.caches.ranked[at, batch_index(problem, leaf.batch), used]
+        parts = problem.parts[ranked[(choice // ORDERS) % RANKS % int((ranked >= 0).sum())]]
+        order = order_of(parts, problem.orders[choice % ORDERS])
+        k, b, h, w = (int(p) for p in parts)
+        found = Leaf(leaf.layer, leaf.batch, (k, b, h, w), tuple(int(d) for d in order))
+        if len(problem.limits) == 1:
+            return found
+        borders = leaf_borders(problem, leaf.layer, leaf.batch, parts, order, start, code)
+        even = even_borders(problem.table[leaf.layer], leaf.batch, parts)
+        sizes = tuple(
+            () if (borders[d] == even[d]).all() else tuple(int(n) for n in np.diff(borders[d, : parts[d] + 1]))
+            for d in range(4)
+        )
+        return replace(found, sizes=sizes, kind=self.evaluator.core_kinds[kind].name if used < cores else "")
 
 
 def warm_up() -> None:

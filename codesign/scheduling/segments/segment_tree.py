@@ -8,7 +8,7 @@ from enum import IntEnum
 import numpy as np
 
 from codesign.core.errors import UserError
-from codesign.core.kernel_library import IntArray
+from codesign.core.kernel_library import FloatArray, IntArray
 from codesign.scheduling.segments.kernels import tree as arrays
 from codesign.scheduling.segments.layers import SegmentNetwork
 
@@ -63,6 +63,8 @@ class Leaf:
         drams: DRAM of inputs, weights and outputs; negative for all.
         fetch: Pieces of K, B, H, W, then fetches of inputs and weights; None for a tile at once.
         given: Where another program placed the parts; None for the range of cores that the tree gives.
+        sizes: Sizes of the parts of K, B, H, W, none of a dimension whose parts are equal (rule M113).
+        kind: Name of the kind whose cores do it; empty for all that the tree gives.
     """
 
     layer: int
@@ -72,6 +74,8 @@ class Leaf:
     drams: tuple[int, int, int] = (-2, -2, -2)
     fetch: tuple[int, ...] | None = None
     given: GivenLayout | None = None
+    sizes: tuple[tuple[int, ...], ...] = ((), (), (), ())
+    kind: str = ""
 
     @property
     def cores(self) -> int:
@@ -149,13 +153,13 @@ def _check_cut(cut: Cut) -> None:
         raise UserError(f"batch {cut.children[0].batch} of a child does not divide {cut.batch}", where="tree")
 
 
-def tree_arrays(root: Cut, unit_times: list[float]) -> arrays.Tree:
+def tree_arrays(root: Cut, unit_times: FloatArray) -> arrays.Tree:
     """A tree in the kernels' form, before stages and cores are found."""
     nodes = list(walk(root))
     n = len(nodes)
     number = {id(node): i for i, node in enumerate(nodes)}
     whole = {name: np.full(n, -1, np.int64) for name in arrays.Tree._fields if name != "unit_time"}
-    times = np.zeros(n)
+    times = np.zeros((n, unit_times.shape[1]))
     counts = _leaf_counts(root)
     leaf = 0
     for i, node in enumerate(nodes):

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from codesign.arch.many_core import Buffer, ManyCore, VectorMacCore
+from codesign.arch.core_kinds import core_places, kind_counts
+from codesign.arch.many_core import ManyCore, VectorMacCore
 from codesign.core.kernel_library import IntArray
 from codesign.scheduling.segments.kernels import core_mapper, fabric
 from codesign.scheduling.segments.layers import LayerKind, SegmentLayer
@@ -17,26 +18,41 @@ packets of several transfers meet (rule M33). Chosen on ResNet-50 and GoogLeNet 
 
 def core_arrays(core: VectorMacCore) -> core_mapper.Core:
     """A core in the kernels' form."""
+    return core_mapper.core_of(cores_arrays((core,)), 0)
 
-    def pair(buffer: Buffer) -> list[float]:
-        return [buffer.read_pj, buffer.write_pj]
 
-    return core_mapper.Core(
-        core.vector,
-        core.lanes,
-        core.elements_a,
-        core.elements_o,
-        core.inputs.bytes,
-        core.weights.bytes,
-        core.sums.bytes,
-        core.bus_words_per_cycle,
-        float(core.bus_pj),
-        float(core.mac_pj),
-        core.vector_unit_macs,
-        float(core.vector_unit_pj),
-        core.buffer_words_per_cycle,
-        np.array([pair(b) for b in (core.inputs, core.weights, core.sums, core.outputs, core.big)], np.float64),
+def cores_arrays(cores: tuple[VectorMacCore, ...]) -> core_mapper.Cores:
+    """Kinds of cores in the kernels' form."""
+
+    def pairs(core: VectorMacCore) -> list[list[float]]:
+        buffers = (core.inputs, core.weights, core.sums, core.outputs, core.big)
+        return [[buffer.read_pj, buffer.write_pj] for buffer in buffers]
+
+    def sizes(core: VectorMacCore) -> list[int]:
+        small = [core.inputs.bytes, core.weights.bytes, core.sums.bytes, core.bus_words_per_cycle]
+        return [
+            *(core.vector, core.lanes, core.elements_a, core.elements_o),
+            *small,
+            core.vector_unit_macs,
+            core.buffer_words_per_cycle,
+        ]
+
+    return core_mapper.Cores(
+        np.array([sizes(core) for core in cores], np.int64),
+        np.array([[core.bus_pj, core.mac_pj, core.vector_unit_pj] for core in cores], np.float64),
+        np.array([pairs(core) for core in cores], np.float64),
     )
+
+
+def site_kinds(system: ManyCore) -> IntArray:
+    """Kind of the core at every site; 0 beside the mesh."""
+    found = np.zeros((system.width + 2) * system.height, np.int64)
+    core = 0
+    for kind, count in enumerate(kind_counts(system)):
+        for x, y in core_places(system)[core : core + count]:
+            found[(x + 1) * system.height + y] = kind
+        core += count
+    return found
 
 
 def links_between_dies(system: ManyCore) -> IntArray:
@@ -83,6 +99,7 @@ def fabric_arrays(system: ManyCore, counting: int, drop_shifted: bool, steps: bo
         int(drop_shifted),
         INTERFACE_CYCLES + HOP_CYCLES * (system.width + system.height) // 2 if steps else 0,
         MARGIN_PERCENT if steps else 0,
+        np.array([(x + 1) * system.height + y for x, y in core_places(system)], np.int64),
     )
 
 
@@ -96,12 +113,17 @@ def core_tile(layer: SegmentLayer, parts: tuple[int, ...], batch: int, fetch: tu
     b = _ceil(_ceil(batch, parts[1]), pieces[1])
     h = _ceil(_ceil(layer.H, parts[2]), pieces[2])
     w = _ceil(_ceil(layer.W, parts[3]), pieces[3])
-    k, c, groups = _ceil(layer.K, parts[0]), layer.C, 1
+    return tile_sizes(layer, _ceil(layer.K, parts[0]), b, h, w, pieces[0])
+
+
+def tile_sizes(layer: SegmentLayer, k: int, b: int, h: int, w: int, pieces: int = 1) -> list[int]:
+    """Sizes of a tile of so many channels, samples, rows and columns in the order of `core_mapper.Tile`; channels in pieces."""
+    c, groups = layer.C, 1
     if layer.kind is LayerKind.GROUP_CONV:
         per_k = layer.K // layer.groups
         groups, c = _ceil(k, per_k), layer.C // layer.groups
         k = per_k if groups > 1 else k
-    k = _ceil(k, pieces[0])
+    k = _ceil(k, pieces)
     if layer.computes and layer.weight_inputs:
         groups, b = groups * b, 1
     return [c, k, layer.R, layer.S, h, w, layer.stride_h, layer.stride_w, b, groups]

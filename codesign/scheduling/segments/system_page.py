@@ -3,12 +3,14 @@
 from html import escape
 
 from codesign.arch.chiplet_cost import money, system_provenance
+from codesign.arch.core_kinds import kind_counts
 from codesign.arch.provenance import recorded_text
 from codesign.scheduling.segments.bound import SegmentBound
 from codesign.scheduling.segments.contention import Simulated
 from codesign.scheduling.segments.drawings import (
     bars_svg,
     heat_colour,
+    kind_colour,
     layer_colour,
     link_shares,
     mesh_svg,
@@ -63,7 +65,7 @@ def page(
         f"<h1>{escape(title)}</h1>",
         _summary(evaluator, found, bound, simulated),
         f"<h2>The system and its links over the whole {'run' if simulated is None else 'simulated run'}</h2>",
-        f"<p>Link colour: share of the time a link is busy with its words {scale}. Dashed: dies. Numbers beside the mesh: DRAM.</p>",
+        f"<p>Link colour: share of the time a link is busy with its words {scale}. Dashed: dies. Numbers beside the mesh: DRAM.{_kind_chips(evaluator)}</p>",
         mesh_svg(system, [], loads, busiest),
         "<h2>Who computes what when</h2>",
         timeline_svg(runs, system.cores, float(whole.time)),
@@ -86,7 +88,7 @@ def _summary(evaluator: Evaluator, found: Evaluation, bound: SegmentBound | None
         ("energy x time", f"{found.edp:.5g} pJ x cycles"),
         ("DRAM", f"{whole.dram_words:,} bytes"),
         ("words x links", f"{whole.hops:,} on dies, {whole.die_hops:,} between dies"),
-        ("system", f"{system.width} x {system.height} cores of {system.core.macs:,} MACs on {system.dies.count} dies"),
+        ("system", f"{system.width} x {system.height} cores on {system.dies.count} dies: {_kinds(evaluator)}"),
         ("area and cost", f"{cost.total_mm2:,.1f} mm², {cost.overall_usd:,.2f} USD"),
         ("figures", recorded_text(system_provenance(system))),
     ]
@@ -105,6 +107,26 @@ def _summary(evaluator: Evaluator, found: Evaluation, bound: SegmentBound | None
         lines.append(("no tree is below", f"{bound.edp:.5g} pJ x cycles: gap {bound.gap(found.edp):.1%}"))
     rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in lines)
     return f"<table>{rows}</table>"
+
+
+def _kinds(evaluator: Evaluator) -> str:
+    """How many cores of each kind there are, and their MACs."""
+    system = evaluator.system
+    counts = zip(evaluator.core_kinds, evaluator.records, kind_counts(system), strict=True)
+    if not system.kinds:
+        return f"{system.core.macs:,} MACs each"
+    return ", ".join(f"{count} {kind.name} of {core.macs:,} MACs" for kind, core, count in counts)
+
+
+def _kind_chips(evaluator: Evaluator) -> str:
+    """The colours of the kinds of cores."""
+    if not evaluator.system.kinds:
+        return ""
+    chips = "".join(
+        f'<span class="chip" style="background:{kind_colour(i)};color:#fff">{escape(kind.name)}</span>'
+        for i, kind in enumerate(evaluator.core_kinds)
+    )
+    return f" Border of a core: its kind {chips}."
 
 
 def _segments(

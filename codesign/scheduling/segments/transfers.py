@@ -57,7 +57,7 @@ class TransferLists:
         for node, leaf in enumerate(walk(found.root)):
             if isinstance(leaf, Leaf):
                 row, first = evaluator.table[leaf.layer], int(found.arrays.core_first[node])
-                self.layouts[leaf.layer] = layout_of(evaluator.fabric, row, leaf, first, False)
+                self.layouts[leaf.layer] = layout_of(evaluator.fabric, row, leaf, first, False, evaluator.kinds)
                 self.leaves[leaf.layer] = leaf
 
     def of_leaf(self, leaf: Leaf) -> list[Transfer]:

@@ -1,8 +1,10 @@
-"""Trees of segments as files and as text (rule M4)."""
+"""Trees of segments as files and as text (rules M4, M113)."""
 
 from itertools import permutations
 from typing import Any
 
+from codesign.arch.core_kinds import core_places
+from codesign.arch.many_core import ManyCore
 from codesign.core.errors import UserError
 from codesign.core.fields import Fields
 from codesign.core.json_types import JsonObject
@@ -14,16 +16,21 @@ ORDERS = {"".join(order) for order in permutations(DIMENSIONS)}
 
 
 def tree_to_json(node: Node, network: SegmentNetwork) -> JsonObject:
-    """A tree as plain values: cuts with `cut`, `batch` and `children`, layers with `layer`, `batch`, `parts` and `order`."""
+    """A tree as plain values: cuts with `cut`, `batch` and `children`, layers with `layer`, `batch`, `parts` and `order`.
+
+    Equal parts are a number, unequal ones the list of their sizes.
+    """
     if isinstance(node, Cut):
         children: list[Any] = [tree_to_json(child, network) for child in node.children]
         return {"cut": node.kind.name.lower(), "batch": node.batch, "children": children}
     found: JsonObject = {
         "layer": network.layers[node.layer].name,
         "batch": node.batch,
-        "parts": dict(zip(DIMENSIONS, node.parts, strict=True)),
+        "parts": {d: list(s) or p for d, p, s in zip(DIMENSIONS, node.parts, node.sizes, strict=True)},
         "order": "".join(DIMENSIONS[d] for d in node.order),
     }
+    if node.kind:
+        found["kind"] = node.kind
     if any(dram >= 0 for dram in node.drams):
         found["drams"] = list(node.drams)
     return found
@@ -117,7 +124,7 @@ def _node(value: Any, network: SegmentNetwork, where: str) -> Node:
 def _leaf(fields: Fields, batch: int, network: SegmentNetwork) -> Leaf:
     name = fields.text("layer")
     given = fields.child("parts")
-    k, b, h, w = (given.integer(d, 1, least=1) for d in DIMENSIONS)
+    (k, ks), (b, bs), (h, hs), (w, ws) = (_parts(given, d) for d in DIMENSIONS)
     given.finish()
     order = fields.text("order", DIMENSIONS)
     if order not in ORDERS:
@@ -128,9 +135,23 @@ def _leaf(fields: Fields, batch: int, network: SegmentNetwork) -> Leaf:
         raise UserError(
             f"`drams` must be three whole numbers: of inputs, weights, outputs; got {drams}", where=fields.where
         )
+    kind = fields.text("kind", "")
     fields.finish()
     places = tuple(DIMENSIONS.index(d) for d in order)
-    return Leaf(network.index_of(name), batch, (k, b, h, w), places, (drams[0], drams[1], drams[2]))
+    drams_of = (drams[0], drams[1], drams[2])
+    return Leaf(network.index_of(name), batch, (k, b, h, w), places, drams_of, sizes=(ks, bs, hs, ws), kind=kind)
+
+
+def _parts(fields: Fields, dimension: str) -> tuple[int, tuple[int, ...]]:
+    """How many parts a dimension has, and their sizes where they are given one by one (rule M113)."""
+    if not isinstance(fields.raw(dimension, 1), list):
+        return fields.integer(dimension, 1, least=1), ()
+    sizes = fields.items(dimension)
+    if not sizes or not all(type(size) is int and size >= 0 for size in sizes):
+        raise UserError(
+            f"`{dimension}` must be a number of equal parts or the sizes of all parts, got {sizes}", where=fields.where
+        )
+    return len(sizes), tuple(sizes)
 
 
 def tree_lines(evaluation: Evaluation, network: SegmentNetwork) -> list[str]:
@@ -143,8 +164,9 @@ def tree_lines(evaluation: Evaluation, network: SegmentNetwork) -> list[str]:
         nonlocal at
         row, cores = evaluation.rows[at], f"cores {shape.core_first[at]} to {shape.core_past[at] - 1}"
         if isinstance(node, Leaf):
-            parts = " ".join(f"{d}{p}" for d, p in zip(DIMENSIONS, node.parts, strict=True) if p > 1) or "whole"
-            what = f"{network.layers[node.layer].name}: {parts}"
+            cut = zip(DIMENSIONS, node.parts, node.sizes, strict=True)
+            parts = " ".join(d + ("+".join(map(str, s)) or str(p)) for d, p, s in cut if p > 1) or "whole"
+            what = f"{network.layers[node.layer].name}: {parts}" + (f" on {node.kind}" if node.kind else "")
         else:
             what = f"{node.kind.name.lower()} cut, {node.groups} x batch {node.children[0].batch}"
         lines.append(f"{'  ' * depth}{what}; {cores}; {row.time:,} cycles, {row.energy_pj:.4g} pJ")
@@ -157,18 +179,14 @@ def tree_lines(evaluation: Evaluation, network: SegmentNetwork) -> list[str]:
     return lines
 
 
-def core_map(
-    evaluation: Evaluation, network: SegmentNetwork, segment: int, width: int, height: int, stride: int
-) -> list[str]:
-    """Which layers run on which core in one segment: a mesh as text, the highest row first (rule M3).
+def core_map(evaluation: Evaluation, network: SegmentNetwork, segment: int, system: ManyCore) -> list[str]:
+    """Which layers run on which core in one segment: a mesh as text, the highest row first (rules M3, M112).
 
     Args:
         evaluation: The tree.
         network: The layers.
         segment: Number of the segment.
-        width: Of the mesh.
-        height: Of the mesh.
-        stride: Of the mesh order.
+        system: The cores.
     """
     shape = evaluation.arrays
     node, number = int(shape.first[0]), 0
@@ -182,11 +200,10 @@ def core_map(
         if shape.layer[i] >= 0 and inside:
             for core in range(int(shape.core_first[i]), int(shape.core_past[i])):
                 names.setdefault(core, []).append(int(shape.layer[i]))
-    grid = [["-"] * width for _ in range(height)]
+    places = core_places(system)
+    grid = [["-"] * system.width for _ in range(system.height)]
     for core, layers in names.items():
-        stripe = core // (stride * height)
-        x, y = stripe * stride + core % stride, (core // stride) % height
-        shown = network.layers[layers[0]].name + (f"+{len(layers) - 1}" if len(layers) > 1 else "")
-        grid[height - 1 - y if stripe % 2 else y][x] = shown
+        x, y = places[core]
+        grid[y][x] = network.layers[layers[0]].name + (f"+{len(layers) - 1}" if len(layers) > 1 else "")
     size = max(len(cell) for row in grid for cell in row)
     return ["  ".join(cell.ljust(size) for cell in row).rstrip() for row in reversed(grid)]

@@ -58,7 +58,7 @@ def _known_figures(
             caches.core_figures[layer, batch_at, row] = kept[at]
             caches.core_known[layer, batch_at, row] = 1 if kept[at, FIGURES] >= 0.0 else 2
         else:
-            core_figures(problem, caches, layer, batch_at, row)
+            core_figures(problem, caches, 0, layer, batch_at, row)
             keys[at] = key
             kept[at] = caches.core_figures[layer, batch_at, row]
     return caches.core_known[layer, batch_at, row] == 1  # type: ignore[no-any-return]
@@ -88,7 +88,7 @@ def least_bytes(problem: Problem, layer: int, batch: int, parts: IntArray) -> in
         wide = _window(columns, shape[layout.S], shape[layout.STRIDE_W], shape[layout.PAD_W], shape[layout.IN_W])
         channels = shape[layout.C] if kind == layout.CONV else k if kind == layout.POOL else 1
         inputs = channels * high * wide
-    return inputs * b + weights + problem.limits[RESERVE]  # type: ignore[no-any-return]
+    return inputs * b + weights + problem.limits[0, RESERVE]  # type: ignore[no-any-return]
 
 
 @njit
@@ -138,7 +138,7 @@ def layer_options(problem: Problem, caches: Caches, layer: int, spread: FloatArr
     """
     shape, whole = problem.table[layer], whole_batch(problem)
     keys, kept = np.zeros(TILE_ENTRIES, np.int64), np.zeros((TILE_ENTRIES, FIGURES + 1))
-    read, write = problem.core.pj[BIG, 0], problem.core.pj[BIG, 1]
+    read, write = problem.cores.pj[0, BIG, 0], problem.cores.pj[0, BIG, 1]
     operands = shape[layout.OPERANDS] if shape[layout.TYPE] == layout.ELTWISE else 1
     inputs = input_words(problem, layer) * operands
     outputs = shape[layout.OUT_K] * shape[layout.OUT_H] * shape[layout.OUT_W]
@@ -151,7 +151,7 @@ def layer_options(problem: Problem, caches: Caches, layer: int, spread: FloatArr
             parts = problem.parts[row]
             if parts[1] > batch or not _known_figures(problem, caches, keys, kept, layer, batch_at, row):
                 continue
-            if least_bytes(problem, layer, batch, parts) > problem.limits[CAPACITY]:
+            if least_bytes(problem, layer, batch, parts) > problem.limits[0, CAPACITY]:
                 continue
             cores = parts[0] * parts[1] * parts[2] * parts[3]
             figures = caches.core_figures[layer, batch_at, row]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from codesign.core.jit import njit
-from codesign.core.kernel_library import FloatArray
+from codesign.core.kernel_library import FloatArray, IntArray
 
 LOW_32 = 0xFFFFFFFF
 
@@ -61,6 +61,42 @@ class Core(NamedTuple):
     vector_pj: float
     big_words: int
     pj: FloatArray
+
+
+class Cores(NamedTuple):
+    """All kinds of cores of a system, a row each.
+
+    Attributes:
+        sizes: The whole numbers of `Core` in their order, kinds x 10.
+        figures: Its energies of bus, MAC and vector unit, kinds x 3.
+        pj: Its buffers, kinds x 5 x 2.
+    """
+
+    sizes: IntArray
+    figures: FloatArray
+    pj: FloatArray
+
+
+@njit
+def core_of(cores: Cores, kind: int) -> Core:
+    """A kind of core by itself."""
+    sizes, figures = cores.sizes[kind], cores.figures[kind]
+    return Core(
+        sizes[0],
+        sizes[1],
+        sizes[2],
+        sizes[3],
+        sizes[4],
+        sizes[5],
+        sizes[6],
+        sizes[7],
+        figures[0],
+        figures[1],
+        sizes[8],
+        figures[2],
+        sizes[9],
+        cores.pj[kind],
+    )
 
 
 class Tile(NamedTuple):

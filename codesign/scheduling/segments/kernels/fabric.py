@@ -41,6 +41,7 @@ class Fabric(NamedTuple):
         drop_shifted: Whether a consumer's range that starts before its producer's channels gives no traffic (a fault of the release).
         fill: Cycles from the first word of a step to its last on an empty way; 0 where links bound whole segments alone (rule M33).
         margin: Percent by which words on links and at cores are counted higher than they are (rule M33).
+        sites: Site of every core by number (rules M3, M112).
     """
 
     width: int
@@ -58,23 +59,13 @@ class Fabric(NamedTuple):
     drop_shifted: int
     fill: int
     margin: int
+    sites: IntArray
 
 
 def counter_size(fabric: Fabric) -> int:
     """Entries of a counter."""
     links = len(fabric.between_dies)
     return LINKS + links + (links // 2 if fabric.fill > 0 else 0)
-
-
-@njit
-def site_of(fabric: Fabric, index: int) -> int:
-    """Site of a core of the mesh order: stripes of columns, up one and down the next (rule M3)."""
-    stripe = index // (fabric.stride * fabric.height)
-    x = stripe * fabric.stride + index % fabric.stride
-    y = (index // fabric.stride) % fabric.height
-    if stripe % 2 == 1:
-        y = fabric.height - 1 - y
-    return (x + 1) * fabric.height + y
 
 
 @njit

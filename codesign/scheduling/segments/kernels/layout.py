@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from codesign.core.jit import njit
-from codesign.core.kernel_library import IntArray
+from codesign.core.kernel_library import FloatArray, IntArray
 from codesign.scheduling.segments.kernels.core_mapper import ceil_div
-from codesign.scheduling.segments.kernels.fabric import Fabric, site_of
+from codesign.scheduling.segments.kernels.fabric import Fabric
 
 CONV, FC, GROUP_CONV, POOL, ELTWISE, PTP, TRANSPOSE = 0, 1, 2, 3, 4, 5, 6
 
@@ -20,6 +20,10 @@ IN_H, IN_W, OUT_K, OUT_H, OUT_W, WEIGHT_WORDS, EXTERNAL_C, BATCHED_WEIGHT = 13, 
 AXIS_0, AXIS_1, AXIS_2 = 21, 22, 23
 LAYER_COLUMNS = 24
 """Columns of the table of layers."""
+
+
+LEAST_STEPS = 4
+"""Steps of unequal sizes that a part has on average, at least: smaller powers of two are taken where it would have fewer."""
 
 
 class Layout(NamedTuple):
@@ -129,7 +133,7 @@ def _insert_sorted(sites: IntArray, start: int, past: int, site: int) -> None:
 
 
 @njit
-def _steps(order: IntArray, parts: IntArray) -> IntArray:
+def order_steps(order: IntArray, parts: IntArray) -> IntArray:
     """Distance in the mesh order of neighbouring parts along each dimension; the last of `order` is innermost."""
     steps = np.ones(4, np.int64)
     product = 1
@@ -140,53 +144,132 @@ def _steps(order: IntArray, parts: IntArray) -> IntArray:
 
 
 @njit
+def sizes_of(layer: IntArray, batch: int) -> tuple[int, int, int, int]:
+    """Channels, samples, rows and columns of a layer's output."""
+    return layer[OUT_K], batch, layer[OUT_H], layer[OUT_W]
+
+
+@njit
+def even_borders(layer: IntArray, batch: int, parts: IntArray) -> IntArray:
+    """Where the parts of every dimension begin when they are equal, 4 x parts + 1 (rule M6)."""
+    borders = np.zeros((4, parts.max() + 1), np.int64)
+    sizes = sizes_of(layer, batch)
+    for d in range(4):
+        for i in range(parts[d] + 1):
+            borders[d, i] = cut(sizes[d], parts[d], i)
+    return borders
+
+
+@njit
+def share_out(size: int, weights: FloatArray, parts: int, borders: IntArray) -> None:
+    """Where parts of a dimension begin that are in proportion to weights (rule M113).
+
+    Sizes are multiples of a power of two, which cores fill better, and rounded so that the most loaded part has least.
+    """
+    total = 0.0
+    for i in range(parts):
+        total += weights[i]
+    step = 1
+    while size % (2 * step) == 0 and size >= 2 * step * LEAST_STEPS * parts:
+        step *= 2
+    given = np.zeros(parts, np.int64)
+    left = size // step
+    for i in range(parts):
+        given[i] = int(size // step * (weights[i] / total))
+    left -= given.sum()
+    while left > 0:
+        chosen, least = -1, np.inf
+        for i in range(parts):
+            if weights[i] > 0.0 and (given[i] + 1) / weights[i] < least:
+                chosen, least = i, (given[i] + 1) / weights[i]
+        given[chosen] += 1
+        left -= 1
+    borders[0] = 0
+    for i in range(parts):
+        borders[i + 1] = borders[i] + given[i] * step
+
+
+@njit
+def weighted_borders(layer: IntArray, batch: int, parts: IntArray, order: IntArray, weights: FloatArray) -> IntArray:
+    """Where the parts of every dimension begin when cores have weights: a part's is the sum over its cores (rule M113).
+
+    Args:
+        layer: Row of the table of layers.
+        batch: Samples of a run.
+        parts: Parts of channels, batch, height, width.
+        order: Dimensions, outermost first.
+        weights: Of the cores in their order; not all are 0.
+    """
+    borders = np.zeros((4, parts.max() + 1), np.int64)
+    steps, sizes = order_steps(order, parts), sizes_of(layer, batch)
+    sums = np.zeros(parts.max())
+    for d in range(4):
+        sums[:] = 0.0
+        for core in range(parts[0] * parts[1] * parts[2] * parts[3]):
+            sums[core // steps[d] % parts[d]] += weights[core]
+        share_out(sizes[d], sums, parts[d], borders[d])
+    return borders
+
+
+@njit
 def place_tiles(
-    fabric: Fabric, layer: IntArray, batch: int, parts: IntArray, order: IntArray, first: int, out: Layout
+    fabric: Fabric,
+    layer: IntArray,
+    borders: IntArray,
+    parts: IntArray,
+    order: IntArray,
+    first: int,
+    out: Layout,
 ) -> None:
     """Cut a layer's output and give every part its core (rules M6, M8).
 
     Args:
         fabric: The network.
         layer: Row of the table of layers.
-        batch: Samples of a run.
+        borders: Where the parts of every dimension begin.
         parts: Parts of channels, batch, height, width.
         order: Dimensions, outermost first.
-        first: First core in mesh order.
+        first: First core by number.
         out: Receives tiles and sites, parts of channels outermost.
     """
-    steps = _steps(order, parts)
+    steps = order_steps(order, parts)
     n = 0
     for k in range(parts[0]):
         for b in range(parts[1]):
             for h in range(parts[2]):
                 for w in range(parts[3]):
                     row = out.tiles[n]
-                    row[0], row[1] = cut(layer[OUT_K], parts[0], k), cut(layer[OUT_K], parts[0], k + 1)
-                    row[2], row[3] = cut(batch, parts[1], b), cut(batch, parts[1], b + 1)
-                    row[4], row[5] = cut(layer[OUT_H], parts[2], h), cut(layer[OUT_H], parts[2], h + 1)
-                    row[6], row[7] = cut(layer[OUT_W], parts[3], w), cut(layer[OUT_W], parts[3], w + 1)
+                    row[0], row[1] = borders[0, k], borders[0, k + 1]
+                    row[2], row[3] = borders[1, b], borders[1, b + 1]
+                    row[4], row[5] = borders[2, h], borders[2, h + 1]
+                    row[6], row[7] = borders[3, w], borders[3, w + 1]
                     core = first + steps[0] * k + steps[1] * b + steps[2] * h + steps[3] * w
-                    out.tile_sites[n] = site_of(fabric, core)
+                    out.tile_sites[n] = fabric.sites[core]
                     n += 1
     out.counts[0] = n
 
 
 @njit
-def form_input_groups(layer: IntArray, parts: IntArray, out: Layout) -> None:
+def form_input_groups(layer: IntArray, parts: IntArray, unequal: bool, out: Layout) -> None:
     """Cores that receive the same inputs: all parts of channels of a tile, or each core alone (rule M9).
 
-    A group without any output of its first channels needs nothing and is left out.
+    A group without any output needs nothing and is left out; among unequal parts, so is a core without any.
     """
     shared = 1 if own_channels(layer[TYPE]) else parts[0]
     rest = parts[1] * parts[2] * parts[3]
     groups = out.counts[0] // shared
     n, filled = 0, 0
     for g in range(groups):
-        if volume(out.tiles[g]) == 0:
+        leader = g
+        while unequal and leader + rest < g + shared * rest and volume(out.tiles[leader]) == 0:
+            leader += rest
+        if volume(out.tiles[leader]) == 0:
             continue
-        input_range(layer, out.tiles[g], out.in_ranges[n])
+        input_range(layer, out.tiles[leader], out.in_ranges[n])
         out.in_starts[n] = filled
         for k in range(shared):
+            if unequal and volume(out.tiles[g + k * rest]) == 0:
+                continue
             _insert_sorted(out.in_sites, out.in_starts[n], filled, out.tile_sites[g + k * rest])
             filled += 1
         n += 1
@@ -195,7 +278,7 @@ def form_input_groups(layer: IntArray, parts: IntArray, out: Layout) -> None:
 
 
 @njit
-def form_weight_groups(layer: IntArray, parts: IntArray, out: Layout) -> None:
+def form_weight_groups(layer: IntArray, parts: IntArray, unequal: bool, out: Layout) -> None:
     """Cores that receive the same weights: all parts of a tile's other dimensions (rule M10)."""
     n, filled = 0, 0
     out.weight_starts[0] = 0
@@ -207,11 +290,16 @@ def form_weight_groups(layer: IntArray, parts: IntArray, out: Layout) -> None:
     members = rest // apart
     for g in range(parts[0] * apart):
         start = g * members
-        if volume(out.tiles[start]) == 0:
+        leader = start
+        while unequal and leader + 1 < start + members and volume(out.tiles[leader]) == 0:
+            leader += 1
+        if volume(out.tiles[leader]) == 0:
             continue
-        weight_range(layer, out.tiles[start], out.weight_ranges[n])
+        weight_range(layer, out.tiles[leader], out.weight_ranges[n])
         out.weight_starts[n] = filled
         for i in range(members):
+            if unequal and volume(out.tiles[start + i]) == 0:
+                continue
             _insert_sorted(out.weight_sites, out.weight_starts[n], filled, out.tile_sites[start + i])
             filled += 1
         n += 1
@@ -221,9 +309,16 @@ def form_weight_groups(layer: IntArray, parts: IntArray, out: Layout) -> None:
 
 @njit
 def lay_out(
-    fabric: Fabric, layer: IntArray, batch: int, parts: IntArray, order: IntArray, first: int, out: Layout
+    fabric: Fabric,
+    layer: IntArray,
+    borders: IntArray,
+    parts: IntArray,
+    order: IntArray,
+    first: int,
+    unequal: bool,
+    out: Layout,
 ) -> None:
     """Tiles and groups of a layer on consecutive cores; see `place_tiles`."""
-    place_tiles(fabric, layer, batch, parts, order, first, out)
-    form_input_groups(layer, parts, out)
-    form_weight_groups(layer, parts, out)
+    place_tiles(fabric, layer, borders, parts, order, first, out)
+    form_input_groups(layer, parts, unequal, out)
+    form_weight_groups(layer, parts, unequal, out)

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from codesign.core.kernel_library import FloatArray, IntArray
-from codesign.scheduling.segments.kernels.core_mapper import Core
+from codesign.scheduling.segments.kernels.core_mapper import Cores
 from codesign.scheduling.segments.kernels.fabric import Fabric
 from codesign.scheduling.segments.kernels.tree import Edges, Tree
 
@@ -13,43 +13,68 @@ RANKS = 16
 ORDERS = 24
 """Permutations of the four dimensions."""
 
+LEVELS = 7
+"""Ways to weigh a kind of cores against its pace for a layer (rule M113)."""
+
+SUBSETS = 6
+"""Ways to choose the kinds that do a layer: by their pace, all, or one of up to four by number (rule M113)."""
+
+CHOICES = 2**20
+"""More than there are choices of a leaf."""
+
 
 class Problem(NamedTuple):
     """A network on a system, for the search.
 
     Attributes:
         fabric: The network between cores.
-        core: A core.
+        cores: All kinds of cores.
+        kind_start: Where the cores of each kind begin, and how many there are.
+        site_kind: Kind of the core at each site.
+        exact_keys: Keys of tiles whose figures the exact mapper has found, 0 for none (rule M115).
+        exact_figures: Their figures.
+        mapped: 1 for each kind that is mapped by the exact mapper.
         table: Rows of all layers.
         kin: First layer of equal shape, and first one whose producers have equal channels too, layers x 2.
         edges: Who reads whom.
         reader_start: Where the readers of each layer begin in `reader`.
         reader: Layers that read.
-        unit_times: Of each layer.
+        unit_times: Of each layer on a core of each kind, layers x kinds.
+        unit_pj: Energy of a sample of each on a core of each kind, for tiles that are not mapped yet (rule M115).
         part_start: Where the partitions into n parts begin, n from 0.
         parts: Partitions, m x 4.
         orders: Permutations of the dimensions, 24 x 4.
         batches: Divisors of the whole batch, rising.
         prices: pJ of a word-hop, of one between dies, of a DRAM word; pJ of all serial lanes in a unit of time; GHz.
-        limits: Bytes of a core's buffer, and those kept for outputs.
+        limits: Bytes of the buffer of a core of each kind, and those kept for outputs, kinds x 2.
+        capacity: Bytes of the buffer at each site.
+        reserve: Bytes kept for outputs at each site.
         leaf_links: 1 where links bound the time of every layer.
         least_use: Share of core time that a space cut must use.
     """
 
     fabric: Fabric
-    core: Core
+    cores: Cores
+    kind_start: IntArray
+    site_kind: IntArray
+    exact_keys: IntArray
+    exact_figures: FloatArray
+    mapped: IntArray
     table: IntArray
     kin: IntArray
     edges: Edges
     reader_start: IntArray
     reader: IntArray
     unit_times: FloatArray
+    unit_pj: FloatArray
     part_start: IntArray
     parts: IntArray
     orders: IntArray
     batches: IntArray
     prices: FloatArray
     limits: IntArray
+    capacity: IntArray
+    reserve: IntArray
     leaf_links: int
     least_use: float
 
@@ -64,10 +89,10 @@ class Caches(NamedTuple):
     """What has been computed once.
 
     Attributes:
-        ranked: Best partitions of each shape, batch and number of cores, layers x batches x cores + 1 x `RANKS`; -1 ends, -2 in
-            the first place is not yet known.
-        core_known: 1 where `core_figures` is, 2 where there is no mapping, layers x batches x partitions. Layers of equal
-            shape share the rows of the first.
+        ranked: Best partitions of each shape, batch and number of cores, kinds x layers rows x batches x cores + 1 x `RANKS`; -1
+            ends, -2 in the first place is not yet known.
+        core_known: 1 where `core_figures` is, 2 where there is no mapping, kinds x layers rows x batches x partitions. Layers of
+            equal shape share the rows of the first.
         core_figures: Of one core's tile.
         leaf_keys: Key of each slot of placed leaves; 0 is empty.
         leaf_stamps: Evaluation that used a slot last.
@@ -110,7 +135,8 @@ class Tokens(NamedTuple):
         kind: See `tree.Tree`.
         layer: Of a leaf.
         groups: Runs of the children in a run of a cut.
-        choice: Partition and order of a leaf: rank x 24 + permutation.
+        choice: Weights of kinds, partition and order of a leaf: ((weights x 6 + kinds) x 16 + rank) x 24 +
+            permutation.
         size: Tokens of the subtree, the node's own included.
         length: Number of tokens, one entry.
     """

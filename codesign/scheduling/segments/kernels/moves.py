@@ -3,7 +3,7 @@
 from codesign.core.jit import njit
 from codesign.core.kernel_library import IntArray
 from codesign.core.rng import RandomState, below, uniform
-from codesign.scheduling.segments.kernels.machine import ORDERS, RANKS, Problem, Scratch, Tokens
+from codesign.scheduling.segments.kernels.machine import LEVELS, ORDERS, RANKS, SUBSETS, Problem, Scratch, Tokens
 from codesign.scheduling.segments.kernels.tree import LEAF, SPACE, TIME
 
 MOVES = 9
@@ -114,17 +114,31 @@ def _random_groups(problem: Problem, batch: int, state: RandomState) -> int:
 
 
 @njit
-def _change_choice(tokens: Tokens, at: int, state: RandomState) -> bool:
-    """Another partition, mostly one of the most promising, or another order."""
+def _change_choice(problem: Problem, tokens: Tokens, at: int, state: RandomState) -> bool:
+    """Another partition, mostly one of the most promising, or another order; of kinds of cores now and then others or other weights."""
     if tokens.kind[at] != LEAF:
         return False
-    rank, order = tokens.choice[at] // ORDERS, tokens.choice[at] % ORDERS
+    kinds, code = problem.limits.shape[0], tokens.choice[at] // (ORDERS * RANKS)
+    if kinds > 1 and uniform(state) < 0.25:
+        subset, weights = code % SUBSETS, code // SUBSETS
+        if uniform(state) < 0.6:
+            subset = below(state, kinds + 2)
+        else:
+            digit = 1
+            for _ in range(below(state, kinds - 1)):
+                digit *= LEVELS
+            weights += (below(state, LEVELS) - weights // digit % LEVELS) * digit
+        changed = weights * SUBSETS + subset
+        tokens.choice[at] += (changed - code) * ORDERS * RANKS
+        return changed != code  # type: ignore[no-any-return]
+    rank, order = tokens.choice[at] // ORDERS % RANKS, tokens.choice[at] % ORDERS
     if uniform(state) < 0.6:
         rank = min(below(state, RANKS), below(state, RANKS))
     if uniform(state) < 0.6:
         order = below(state, ORDERS)
-    changed = rank * ORDERS + order != tokens.choice[at]
-    tokens.choice[at] = rank * ORDERS + order
+    choice = (code * RANKS + rank) * ORDERS + order
+    changed = choice != tokens.choice[at]
+    tokens.choice[at] = choice
     return changed  # type: ignore[no-any-return]
 
 
@@ -258,7 +272,7 @@ def mutate(
     """
     at, move = below(state, tokens.length[0]), _pick(weights, state)
     if move == CHOICE:
-        return _change_choice(tokens, at, state)
+        return _change_choice(problem, tokens, at, state)
     if move == GROUPS:
         return _change_groups(problem, tokens, scratch, at, state)
     if move == FLIP:

@@ -16,7 +16,7 @@ from codesign.scheduling.segments.kernels.fabric import (
 )
 from codesign.scheduling.segments.kernels.machine import (
     ASKED,
-    CAPACITY,
+    CHOICES,
     CLOCK,
     DIE_HOP_PJ,
     DRAM_PJ,
@@ -119,7 +119,7 @@ def segment_key(problem: Problem, tokens: Tokens, scratch: Scratch, start: int) 
         if tokens.kind[at] == LEAF:
             layer = tokens.layer[at]
             later = needed_later(problem, scratch, layer, start)
-            key = mix(key, (layer * 2048 + tokens.choice[at]) * 4 + later)
+            key = mix(key, (layer * CHOICES + tokens.choice[at]) * 4 + later)
         else:
             key = mix(key, ((tokens.groups[at] * 4096 + tokens.size[at]) * 2 + tokens.kind[at] - SPACE) * 4 + 2)
     return key
@@ -192,14 +192,14 @@ def _add_on_chip(problem: Problem, caches: Caches, tree: Tree, scratch: Scratch,
 @njit
 def _fits(problem: Problem, tree: Tree, usage: IntArray) -> bool:
     """Whether all cuts of a segment fit the cores' buffers (rule M32)."""
-    limit = problem.limits[CAPACITY]
+    capacity = problem.capacity
     for node in range(1, tree.kind.shape[0]):
         if tree.kind[node] == LEAF:
             continue
         for s in range(usage.shape[2]):
-            if usage[node, 0, s] + usage[node, 2, s] > limit:
+            if usage[node, 0, s] + usage[node, 2, s] > capacity[s]:
                 return False
-            if tree.kind[node] == SPACE and usage[node, 1, s] > limit:
+            if tree.kind[node] == SPACE and usage[node, 1, s] > capacity[s]:
                 return False
     return True
 
@@ -229,9 +229,8 @@ def evaluate_segment(
     caches.counts[EVALUATED] += 1
     caches.counts[STAMP] += 1
     tree = _build(problem, tokens, scratch, start)
-    cores = problem.fabric.width * problem.fabric.height
     find_stages(tree, problem.edges, scratch.leaf_of, scratch.layer_of)
-    if assign_cores(tree, cores, problem.least_use) >= 0:
+    if assign_cores(tree, problem.kind_start, problem.least_use) >= 0:
         return False, 0.0, 0.0
     chip, stored = scratch.chip, scratch.stored
     if not _link(problem, tree, scratch, start, chip, stored):

@@ -3,7 +3,7 @@
 from codesign.core.jit import njit
 from codesign.core.kernel_library import FloatArray, IntArray
 from codesign.scheduling.segments.kernels import layout
-from codesign.scheduling.segments.kernels.core_mapper import ceil_div
+from codesign.scheduling.segments.kernels.core_mapper import BIG, Cores, ceil_div
 from codesign.scheduling.segments.kernels.fabric import (
     CORE_HOPS,
     GEMINI,
@@ -207,14 +207,14 @@ def piece_weights(need: IntArray, fetch: IntArray) -> int:
 
 
 @njit
-def buffer_use(layer: IntArray, place: Layout, fetch: IntArray, reserve: int, usage: IntArray) -> None:
+def buffer_use(layer: IntArray, place: Layout, fetch: IntArray, reserve: IntArray, usage: IntArray) -> None:
     """Bytes that a layer needs on each site (rule M31).
 
     Args:
         layer: Row of the table of layers.
         place: Where it is.
         fetch: See `piece_words`.
-        reserve: Bytes for outputs on cores that hold inputs.
+        reserve: Bytes for outputs at each site whose core holds inputs.
         usage: Receives the needs while running, of inputs, and of weights; 3 x sites.
     """
     usage[:] = 0
@@ -230,10 +230,12 @@ def buffer_use(layer: IntArray, place: Layout, fetch: IntArray, reserve: int, us
             usage[row, place.weight_sites[i]] += words
     for g in range(place.counts[1]):
         for i in range(place.in_starts[g], place.in_starts[g + 1]):
-            usage[0, place.in_sites[i]] = usage[1, place.in_sites[i]] + reserve
+            site = place.in_sites[i]
+            usage[0, site] = usage[1, site] + reserve[site]
     if row == 1:
         for i in range(place.weight_starts[place.counts[2]]):
-            usage[0, place.weight_sites[i]] = usage[1, place.weight_sites[i]] + reserve
+            site = place.weight_sites[i]
+            usage[0, site] = usage[1, site] + reserve[site]
 
 
 @njit
@@ -261,3 +263,32 @@ def filling_energy(layer: IntArray, place: Layout, batch: int, runs: int, fetch:
         filled /= runs
     outputs = layer[layout.OUT_K] * layer[layout.OUT_H] * layer[layout.OUT_W] * batch
     return filled * times_weights + outputs * big[0] + inputs * big[1] * times_in  # type: ignore[no-any-return]
+
+
+@njit
+def filling_by_kind(layer: IntArray, place: Layout, runs: int, cores: Cores, site_kind: IntArray) -> float:
+    """Energy of filling and reading big buffers of several kinds of cores, pJ of a run; tiles are taken at once (rules M28, M114).
+
+    Args:
+        layer: Row of the table of layers.
+        place: Where it is.
+        runs: Over which stored weights are spread.
+        cores: All kinds.
+        site_kind: Kind of the core at each site.
+    """
+    weights, inputs, outputs = 0.0, 0.0, 0.0
+    for g in range(place.counts[2]):
+        words = volume(place.weight_ranges[g])
+        for i in range(place.weight_starts[g], place.weight_starts[g + 1]):
+            weights += words * cores.pj[site_kind[place.weight_sites[i]], BIG, 1]
+    for g in range(place.counts[1]):
+        words = volume(place.in_ranges[g])
+        for i in range(place.in_starts[g], place.in_starts[g + 1]):
+            inputs += words * cores.pj[site_kind[place.in_sites[i]], BIG, 1]
+    for t in range(place.counts[0]):
+        outputs += volume(place.tiles[t]) * cores.pj[site_kind[place.tile_sites[t]], BIG, 0]
+    if layer[layout.TYPE] == layout.ELTWISE:
+        inputs *= layer[layout.OPERANDS]
+    if layer[layout.BATCHED_WEIGHT] == 0:
+        weights /= runs
+    return weights + inputs + outputs

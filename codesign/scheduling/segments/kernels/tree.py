@@ -29,8 +29,8 @@ class Tree(NamedTuple):
         layer: Layer of a leaf; -1 for a cut.
         stage: Pipeline stage of a child of a space cut.
         stages: Largest stage of a space cut's children.
-        unit_time: Cycles of a sample on one core, ideal.
-        core_first: First core in mesh order.
+        unit_time: Cycles of a sample on one core of each kind, ideal, nodes x kinds.
+        core_first: First core by number.
         core_past: One past the last.
     """
 
@@ -81,10 +81,12 @@ def find_stages(tree: Tree, edges: Edges, leaf_of: IntArray, layer_of: IntArray)
     for node in range(tree.kind.shape[0] - 1, -1, -1):
         if tree.kind[node] == LEAF:
             continue
-        total, stages = 0.0, 0
+        stages = 0
+        tree.unit_time[node] = 0.0
         child = tree.first[node]
         while child >= 0:
-            total += tree.unit_time[child]
+            for kind in range(tree.unit_time.shape[1]):
+                tree.unit_time[node, kind] += tree.unit_time[child, kind]
             if tree.kind[node] == SPACE:
                 stage = 0
                 other = tree.first[node]
@@ -96,8 +98,10 @@ def find_stages(tree: Tree, edges: Edges, leaf_of: IntArray, layer_of: IntArray)
                 stages = max(stages, stage)
             child = tree.next[child]
         tree.stages[node] = stages
-        groups = tree.groups[node]
-        tree.unit_time[node] = total * (groups + stages) / groups if tree.kind[node] == SPACE else total
+        if tree.kind[node] == SPACE:
+            groups = tree.groups[node]
+            for kind in range(tree.unit_time.shape[1]):
+                tree.unit_time[node, kind] = tree.unit_time[node, kind] * (groups + stages) / groups
 
 
 @njit
@@ -218,44 +222,154 @@ def share_cores(work: FloatArray, cores: int, given: IntArray) -> float:
 
 
 @njit
-def assign_cores(tree: Tree, cores: int, least_use: float) -> int:
-    """Core ranges of all nodes (rules M3, M5a).
+def _needed(unit_time: FloatArray, kind_start: IntArray, first: int, past: int, time: float) -> int:
+    """Cores from `first` on that do a sample within a time, each at the pace of its kind; more than there are where none suffice."""
+    pace, core = 0.0, first
+    for kind in range(unit_time.shape[0]):
+        end = min(past, kind_start[kind + 1])
+        if core >= end:
+            continue
+        each = 1.0 / max(unit_time[kind], 1e-12)
+        missing = int(np.ceil(max(0.0, 1.0 / time - pace) / each - 1e-9))
+        if core == first:
+            missing = max(missing, 1)
+        if core + missing <= end:
+            return core + missing - first
+        pace += (end - core) * each
+        core = end
+    return past - first + 1
+
+
+@njit
+def _handed_out(
+    unit_times: FloatArray,
+    sequence: IntArray,
+    kind_start: IntArray,
+    first: int,
+    past: int,
+    time: float,
+    given: IntArray,
+) -> bool:
+    """Whether cores handed out in a sequence, as few as each child needs to end within a time, suffice."""
+    at = first
+    for i in sequence:
+        given[i] = _needed(unit_times[i], kind_start, at, past, time)
+        at += given[i]
+        if at > past:
+            return False
+    given[sequence[sequence.shape[0] - 1]] += past - at
+    return True
+
+
+@njit
+def share_kinds(
+    unit_times: FloatArray, kind_start: IntArray, first: int, past: int, sequence: IntArray, given: IntArray
+) -> bool:
+    """Give the children of a space cut cores of several kinds (rule M112).
+
+    Children whose work the first of the kinds does best, as against the last, come first. In this sequence each receives as few
+    cores as it needs to end within the least time in which all can; what is left over is the last child's.
+
+    Args:
+        unit_times: Unit time of each child on a core of each kind, n x kinds.
+        kind_start: Where the cores of each kind begin.
+        first: First core to give.
+        past: One past the last.
+        sequence: Receives the children in the order in which they receive cores.
+        given: Receives how many each gets.
+
+    Returns:
+        Whether every child has a core.
+    """
+    n, kinds = unit_times.shape
+    if n > past - first:
+        return False
+    low, high = 0, kinds - 1
+    while kind_start[low + 1] <= first:
+        low += 1
+    while kind_start[high] >= past:
+        high -= 1
+    for i in range(n):
+        mine = unit_times[i, low] / max(unit_times[i, high], 1e-12)
+        at = i
+        while at > 0:
+            other = sequence[at - 1]
+            if unit_times[other, low] / max(unit_times[other, high], 1e-12) <= mine:
+                break
+            sequence[at] = other
+            at -= 1
+        sequence[at] = i
+    longest = unit_times.max() * n
+    least = 0.0
+    if longest <= 0.0:
+        longest = 1.0
+    while not _handed_out(unit_times, sequence[:n], kind_start, first, past, longest, given):
+        longest *= 2.0
+        if longest > 1e30:
+            return False
+    for _ in range(40):
+        middle = 0.5 * (least + longest)
+        if _handed_out(unit_times, sequence[:n], kind_start, first, past, middle, given):
+            longest = middle
+        else:
+            least = middle
+    return _handed_out(unit_times, sequence[:n], kind_start, first, past, longest, given)
+
+
+@njit
+def assign_cores(tree: Tree, kind_start: IntArray, least_use: float) -> int:
+    """Core ranges of all nodes (rules M3, M5a, M112).
 
     Args:
         tree: With unit times.
-        cores: Of the system.
-        least_use: Share of core time that a space cut must use.
+        kind_start: Where the cores of each kind begin, and how many there are.
+        least_use: Share of core time that a space cut of equal cores must use.
 
     Returns:
         -1, or the first cut that cannot be given cores.
     """
+    kinds = tree.unit_time.shape[1]
+    cores = int(kind_start[kinds])
     tree.core_first[0], tree.core_past[0] = 0, cores
-    work, given = np.empty(cores + 1), np.zeros(cores + 1, np.int64)
+    work, given = np.empty((cores + 1, kinds)), np.zeros(cores + 1, np.int64)
+    sequence = np.arange(cores + 1)
+    children = np.zeros(cores + 1, np.int64)
     for node in range(tree.kind.shape[0]):
         if tree.kind[node] == LEAF:
             continue
-        first, n = tree.core_first[node], 0
+        first, past, n = tree.core_first[node], tree.core_past[node], 0
         child = tree.first[node]
         while child >= 0:
-            tree.core_first[child], tree.core_past[child] = first, tree.core_past[node]
+            tree.core_first[child], tree.core_past[child] = first, past
             if tree.kind[node] == SPACE:
-                if n >= tree.core_past[node] - first:
+                if n >= past - first:
                     return node
                 work[n] = tree.unit_time[child]
+                children[n] = child
             n += 1
             child = tree.next[child]
         if tree.kind[node] == TIME:
             continue
         given[:n] = 0
-        if share_cores(work[:n], tree.core_past[node] - first, given) < max(least_use, 1e-12):
-            return node
-        child, i = tree.first[node], 0
-        while child >= 0:
+        mixed = False
+        for kind in range(1, kinds):
+            mixed = mixed or first < kind_start[kind] < past
+        if mixed:
+            if not share_kinds(work[:n], kind_start, first, past, sequence, given):
+                return node
+        else:
+            kind = 0
+            while kind_start[kind + 1] <= first:
+                kind += 1
+            for i in range(n):
+                sequence[i] = i
+            if share_cores(work[:n, kind], past - first, given) < max(least_use, 1e-12):
+                return node
+        for i in range(n):
+            child = children[sequence[i]]
             tree.core_first[child] = first
-            first += given[i]
+            first += given[sequence[i]]
             tree.core_past[child] = first
-            i += 1
-            child = tree.next[child]
     return -1
 
 

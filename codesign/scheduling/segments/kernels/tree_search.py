@@ -96,14 +96,14 @@ def _write_shares(
     if past - first <= blocks:
         return at
     for i in range(first, past):
-        total += problem.unit_times[order[i]]
+        total += problem.unit_times[order[i], 0]
     begin, work, start, written = at, 0.0, first, 0
     tokens.kind[at], tokens.layer[at], tokens.groups[at], tokens.choice[at] = option[0], -1, option[1], 0
     at += 1
     for i in range(first, past):
-        work += problem.unit_times[order[i]]
+        work += problem.unit_times[order[i], 0]
         left = past - 1 - i
-        more = 0.0 if left == 0 else 0.5 * problem.unit_times[order[i + 1]]
+        more = 0.0 if left == 0 else 0.5 * problem.unit_times[order[i + 1], 0]
         if (
             left == 0
             or left == blocks - written - 1

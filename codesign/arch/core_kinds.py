@@ -1,0 +1,123 @@
+"""Kinds of cores of a system, and which core is of which (docs/explanation/many-cores.md, rules M111, M112)."""
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+from codesign.arch.architecture import Architecture, LevelKind, StorageLevel
+from codesign.arch.files import architecture_from_json
+from codesign.arch.many_core import FIRST_KIND, Buffer, CoreKind, ManyCore, VectorMacCore
+from codesign.arch.presets import fill_figures, load_preset
+from codesign.core.errors import UserError
+from codesign.core.files import read_structured
+
+FREE = Buffer(2**20, 0.0, 0.0)
+"""The small buffers of an architecture in its record; the exact mapper knows them better."""
+
+
+def kinds_of(system: ManyCore) -> tuple[CoreKind, ...]:
+    """All kinds of cores, that of `core` first."""
+    return CoreKind(FIRST_KIND, system.core), *system.kinds
+
+
+@cache
+def core_places(system: ManyCore) -> tuple[tuple[int, int], ...]:
+    """Column and row of every core by number: kind by kind, and the cores of a kind in the order of the mesh (rules M3, M112)."""
+    stride, height = system.stride, system.height
+    found = []
+    for index in range(system.cores):
+        stripe = index // (stride * height)
+        x, y = stripe * stride + index % stride, (index // stride) % height
+        found.append((x, height - 1 - y if stripe % 2 else y))
+    if not system.kinds:
+        return tuple(found)
+    rank = {kind.name: i for i, kind in enumerate(kinds_of(system))}
+    return tuple(sorted(found, key=lambda place: rank[system.places[place[1]][place[0]]]))
+
+
+def kind_counts(system: ManyCore) -> tuple[int, ...]:
+    """How many cores each kind has."""
+    if not system.kinds:
+        return (system.cores,)
+    return tuple(sum(row.count(kind.name) for row in system.places) for kind in kinds_of(system))
+
+
+def kind_of_core(system: ManyCore, core: int) -> int:
+    """Number of the kind of a core."""
+    past = 0
+    for number, count in enumerate(kind_counts(system)):
+        past += count
+        if core < past:
+            return number
+    raise UserError(f"there is no core {core}", where=f"system {system.name!r}")
+
+
+@cache
+def whole_architecture(kind: CoreKind) -> Architecture:
+    """The architecture that a kind names, with all energies and areas.
+
+    Raises:
+        UserError: The kind is a record, or there is no such architecture.
+    """
+    name = kind.architecture
+    if name is None:
+        raise UserError("a record is no architecture", where=f"kind {kind.name!r}")
+    if not name.endswith((".yaml", ".yml", ".json")):
+        return load_preset(name)
+    raw = read_structured(Path(name))
+    if not isinstance(raw, dict) or "architecture" not in raw:
+        raise UserError("expected `architecture:`", where=f"kind {kind.name!r}, {name}")
+    found = architecture_from_json(raw["architecture"], name, folder=Path(name).parent)
+    return found if found.technology is None else fill_figures(found)
+
+
+@cache
+def own_architecture(kind: CoreKind) -> Architecture:
+    """The architecture of a kind from its outermost buffer inwards, the buffer unbounded: the network fills it (rule M115).
+
+    Raises:
+        UserError: The kind has none, or it has no DRAM above a buffer with energies, or operands that are not of 8 bits.
+    """
+    where = f"kind {kind.name!r}"
+    whole = whole_architecture(kind)
+    buffer = _outer_buffer(whole, where)
+    if whole.mac.energy_pj is None or any(level.energy is None for level in whole.levels):
+        raise UserError("a level or the MAC has no energy", where=where, hint="name a technology")
+    if whole.mac.bits != 8:
+        raise UserError(f"cores of systems take elements of 8 bits, got MACs of {whole.mac.bits}", where=where)
+    outer = replace(buffer, capacity_bytes=None, keep=frozenset({"input", "weight", "output"}))
+    return replace(whole, levels=(outer, *whole.levels[2:]))
+
+
+def _outer_buffer(whole: Architecture, where: str) -> StorageLevel:
+    levels = whole.levels
+    if len(levels) < 3 or levels[0].kind is not LevelKind.DRAM or levels[1].kind is LevelKind.DRAM:
+        names = ", ".join(level.name for level in levels)
+        raise UserError(f"a core's architecture is DRAM, a buffer and levels below it, got {names}", where=where)
+    if levels[1].capacity_bytes is None:
+        raise UserError(f"the buffer {levels[1].name!r} needs a capacity", where=where)
+    return levels[1]
+
+
+@cache
+def record_of(kind: CoreKind) -> VectorMacCore:
+    """A kind as a record: buffer, vector unit and number of MACs of an architecture (rule M115)."""
+    if kind.core is not None:
+        return kind.core
+    inside, where = own_architecture(kind), f"kind {kind.name!r}"
+    buffer = _outer_buffer(whole_architecture(kind), where)
+    bytes_of_word, energy = buffer.word_bits / 8, buffer.energy
+    assert energy is not None and buffer.capacity_bytes is not None
+    words = buffer.read_bandwidth_words_per_cycle
+    big = Buffer(int(buffer.capacity_bytes), energy.read_pj / bytes_of_word, energy.fill_pj / bytes_of_word)
+    x, y = 1, 1
+    for level in inside.levels:
+        x, y = x * level.fanout.x, y * level.fanout.y
+    return VectorMacCore(
+        FREE, FREE, FREE, FREE, big,
+        vector=1, lanes=1, elements_a=x, elements_o=y, bus_words_per_cycle=2**20, bus_pj=0.0,
+        mac_pj=inside.mac.energy_pj or 0.0,
+        vector_unit_macs=kind.vector_unit_macs, vector_unit_pj=kind.vector_unit_pj,
+        buffer_words_per_cycle=2**20 if words is None else max(1, round(words * bytes_of_word)),
+        output_reserve_bytes=kind.output_reserve_bytes,
+    )  # fmt: skip

@@ -1,0 +1,194 @@
+"""Systems with several kinds of cores: files, parts, buffers, mappings, costs, pictures (rules M111 to M117)."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from codesign.arch.chiplet_cost import core_areas_um2, money
+from codesign.arch.core_kinds import core_places, kind_counts, own_architecture, record_of, whole_architecture
+from codesign.arch.many_core import CoreKind, Dies, ManyCore
+from codesign.arch.many_core_files import load_system
+from codesign.arch.many_core_scaling import architecture_of
+from codesign.core.errors import UserError
+from codesign.core.specs import spec_from_json, spec_to_json
+from codesign.evaluation.system_chips import one_die
+from codesign.scheduling.segments.bound import bound_of
+from codesign.scheduling.segments.contention import ContentionSimulator
+from codesign.scheduling.segments.evaluate import OWN_RULES, SET_RULES, Evaluator
+from codesign.scheduling.segments.kernels import core_mapper, layout
+from codesign.scheduling.segments.layers import LayerKind, SegmentLayer, SegmentNetwork
+from codesign.scheduling.segments.mapped_cores import MAPPED
+from codesign.scheduling.segments.search import SearchSettings, TreeSearch
+from codesign.scheduling.segments.system_page import page
+from codesign.scheduling.segments.tree_files import tree_from_json, tree_lines, tree_to_json
+
+
+def layer(name: str, k: int, inputs: tuple[int, ...], groups: int = 1) -> SegmentLayer:
+    kind = LayerKind.CONV if groups == 1 else LayerKind.GROUP_CONV
+    return SegmentLayer(
+        name, kind, 16, k, 3, 3, 8, 8, groups=groups, pad_h=1, pad_w=1, in_h=8, in_w=8,
+        weight_words=16 // groups * k * 9, external_c=0 if inputs else 16, inputs=inputs,
+    )  # fmt: skip
+
+
+NETWORK = SegmentNetwork("pair", (layer("wide", 16, ()), layer("deep", 16, (0,), groups=16)))
+
+
+def two_kinds(**more: Any) -> ManyCore:
+    """tpu-quad whose second column is of a kind with a smaller buffer."""
+    quad = load_system("tpu-quad")
+    small = replace(quad.core, big=replace(quad.core.big, bytes=43000))
+    return replace(quad, kinds=(CoreKind("small", small),), places=(("core", "small"),) * 2, **more)
+
+
+def tree(wide: dict[str, Any], deep: dict[str, Any], batch: int = 2) -> dict[str, Any]:
+    children = [{"layer": "wide", "batch": batch, **wide}, {"layer": "deep", "batch": batch, **deep}]
+    return {"cut": "time", "batch": 2, "children": children}
+
+
+@pytest.mark.parametrize(
+    ("places", "message"),
+    [
+        ([["core", "small"], ["core"]], r"the core at \(1, 1\) has no kind"),
+        ([["core", "small"]], r"the core at \(0, 1\) has no kind"),
+        ([["core", "core"], ["core", "core"]], "the kind 'small' has no place on the mesh"),
+        ([["small", "small"], ["small", "small"]], "the kind 'core' has no place on the mesh"),
+        ([["core", "smal"], ["core", "small"]], "unknown kind of core 'smal'"),
+        ([["core", "small", "core"], ["core", "small"]], "`places` must be 2 rows of 2 kinds"),
+    ],
+)
+def test_places_and_kinds_must_fit_each_other(places: list[list[str]], message: str) -> None:
+    value = {**spec_to_json(two_kinds()), "places": places}
+    with pytest.raises(UserError, match=message):
+        spec_from_json(ManyCore, value, "file.yaml")
+
+
+def test_kinds_are_records_or_architectures() -> None:
+    core = load_system("tpu-quad").core
+    with pytest.raises(UserError, match="got neither"):
+        CoreKind("small")
+    with pytest.raises(UserError, match="got both"):
+        CoreKind("small", core, "eyeriss")
+    with pytest.raises(UserError, match="two kinds of cores are named 'core'"):
+        replace(two_kinds(), kinds=(CoreKind("core", core),))
+    with pytest.raises(UserError, match="at most 4 kinds"):
+        replace(two_kinds(), kinds=tuple(CoreKind(name, core) for name in "abcd"))
+    with pytest.raises(UserError, match="elements of 8 bits, got MACs of 16"):
+        record_of(CoreKind("wide", architecture="eyeriss"))
+
+
+def test_a_system_with_kinds_is_its_file() -> None:
+    for system in (two_kinds(), load_system("tpu-duo")):
+        assert spec_from_json(ManyCore, spec_to_json(system), "file") == system
+
+
+def test_equal_kinds_cost_what_equal_cores_do() -> None:
+    quad = load_system("tpu-quad")
+    same = replace(quad, kinds=(CoreKind("other", quad.core),), places=(("core", "other"),) * 2)
+    assert core_places(same) == core_places(quad)
+    root = tree_from_json(tree({"parts": {"K": 2, "H": 2}}, {"parts": {"K": 4}}), NETWORK, "tree")
+    found, plain = (Evaluator(s, NETWORK, OWN_RULES).evaluate(root).rows for s in (same, quad))
+    for one, other in zip(found, plain, strict=True):
+        assert one.time == other.time and one.energy_pj == pytest.approx(other.energy_pj, rel=1e-12)
+        assert (one.counter == other.counter).all() and (one.usage_bytes == other.usage_bytes).all()
+    assert money(same) == money(quad)
+
+
+def test_unequal_parts_are_written_read_and_charged_by_core() -> None:
+    evaluator = Evaluator(two_kinds(), NETWORK, OWN_RULES)
+    value = tree({"parts": {"K": [10, 0, 6], "W": 1}, "order": "KBHW"}, {"parts": {"H": [6, 2]}, "kind": "small"})
+    value["children"][0]["parts"] = {"K": [10, 4, 0, 2]}
+    root = tree_from_json(value, NETWORK, "tree")
+    assert tree_to_json(root, NETWORK)["children"][0]["parts"] == {"K": [10, 4, 0, 2], "B": 1, "H": 1, "W": 1}
+    assert tree_from_json(tree_to_json(root, NETWORK), NETWORK, "tree") == root
+    found = evaluator.evaluate(root)
+    assert any("wide: K10+4+0+2;" in line for line in tree_lines(found, NETWORK))
+    assert any("deep: H6+2 on small; cores 2 to 3" in line for line in tree_lines(found, NETWORK))
+    sizes = [evaluator.figures_on(0, 0, (16, k, 3, 3, 8, 8, 1, 1, 2, 1)) for k in (10, 4, 2)]
+    core = found.rows[1].core
+    assert core is not None
+    assert core[core_mapper.CYCLES] == max(s[core_mapper.CYCLES] for s in sizes if s is not None)
+    idle = evaluator.site_kind[evaluator.fabric.sites[2]]
+    assert idle == 1 and found.rows[1].usage_bytes[:, evaluator.fabric.sites[2]].sum() == 0, "no part, no words"
+
+
+@pytest.mark.parametrize(
+    ("deep", "message"),
+    [
+        ({"parts": {"K": [8, 4, 2, 1]}}, r"layer 'deep' has 16 along K, its parts are \[8, 4, 2, 1\]"),
+        ({"parts": {"K": [8, 8]}}, "is cut into 2 parts on 4 cores"),
+        ({"parts": {"K": [8, "x"]}}, "`K` must be a number of equal parts or the sizes of all parts"),
+        ({"parts": {"K": 2}, "kind": "tiny"}, "unknown kind of core 'tiny'"),
+    ],
+)
+def test_parts_and_kinds_of_a_tree_are_checked(deep: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        Evaluator(two_kinds(), NETWORK, OWN_RULES).evaluate(
+            tree_from_json(tree({"parts": {"K": 4}}, deep), NETWORK, "tree")
+        )
+
+
+def test_what_kinds_are_not_for_is_refused() -> None:
+    with pytest.raises(UserError, match="the recorded programs know equal cores alone"):
+        Evaluator(two_kinds(), NETWORK, SET_RULES)
+    with pytest.raises(UserError, match="cut into unequal parts on equal cores"):
+        Evaluator(load_system("tpu-quad"), NETWORK, OWN_RULES).evaluate(
+            tree_from_json(tree({"parts": {"K": [4, 4, 4, 4]}}, {"parts": {"K": 4}}), NETWORK, "tree")
+        )
+    with pytest.raises(UserError, match="equal cores alone"):
+        one_die(two_kinds())
+
+
+def test_the_buffer_of_each_kind_counts() -> None:
+    evaluator = Evaluator(two_kinds(), NETWORK, OWN_RULES)
+    found = evaluator.evaluate(tree_from_json(tree({"parts": {"K": 4}}, {"parts": {"K": 4}}), NETWORK, "tree"))
+    over = evaluator.overflow(found)
+    assert over is not None and over.limit == 43000 and over.demand > 43000 and over.unit == "bytes"
+    assert (
+        over.detail == "core (1, 1) of kind 'small' in segment 1, wide" or "of kind 'small' in segment" in over.detail
+    )
+    large = replace(two_kinds(), kinds=(CoreKind("small", load_system("tpu-quad").core),))
+    assert Evaluator(large, NETWORK, OWN_RULES).overflow(found) is None
+
+
+def test_shares_are_those_of_least_time_for_their_weights() -> None:
+    borders = np.zeros(4, np.int64)
+    layout.share_out(7, np.array([3.0, 1.0, 0.0]), 3, borders)
+    assert borders[3] == borders[2] == 7
+    best = min(max(a / 3.0, (7 - a) / 1.0) for a in range(8))
+    assert max(borders[1] / 3.0, (borders[2] - borders[1]) / 1.0) == best
+
+
+def test_architectures_are_mapped_by_the_exact_mapper_and_proven() -> None:
+    duo = load_system("tpu-duo")
+    evaluator = Evaluator(duo, NETWORK, OWN_RULES)
+    assert kind_counts(duo) == (2, 2) and own_architecture(duo.kinds[0]).levels[0].capacity_bytes is None
+    search = TreeSearch(evaluator, 2, SearchSettings(steps=120, least_use=0.0))
+    found = search.run().evaluation
+    assert MAPPED.unproven == 0
+    assert search.exact_tiles > 0
+    bound = bound_of(evaluator, 2)
+    assert bound.edp <= found.edp and evaluator.overflow(found) is None
+    value = search.mapped_value
+    assert np.exp(value) == pytest.approx(found.edp, rel=1e-9), "what the search saw is what the exact mapper says"
+    simulated = ContentionSimulator(evaluator).simulate(found)
+    assert simulated.complete and simulated.time >= found.rows[0].time
+    drawn = page(evaluator, found, bound, simulated)
+    assert "2 channels of 16,384 MACs" in drawn and "of kind channels at (1, 1)" in drawn
+    assert drawn.count("stroke:#c8553d") >= 2 and "Border of a core: its kind" in drawn
+
+
+def test_costs_are_those_of_each_kind() -> None:
+    duo = load_system("tpu-duo")
+    first, second = core_areas_um2(duo)
+    whole = whole_architecture(duo.kinds[0])
+    assert second > 1e6 * (whole.area_mm2 or 0.0)
+    assert money(duo).core_area_um2 == pytest.approx((first + second) / 2)
+    for system in (duo, two_kinds()):
+        assert architecture_of(system).area_mm2 == pytest.approx(money(system).total_mm2)
+    cut = two_kinds(dies=Dies(2, 1, words_per_cycle=4))
+    mixed = replace(cut, places=(("core", "small"), ("small", "core")))
+    assert money(cut).total_mm2 == pytest.approx(money(mixed).total_mm2)
+    assert money(cut).chip_usd != money(mixed).chip_usd, "a die of large cores and one of small ones"
