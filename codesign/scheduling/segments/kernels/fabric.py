@@ -1,10 +1,13 @@
-"""Words on links: unicasts, multicasts and DRAM transfers on a mesh of cores (rules M21 to M26).
+"""Words on links: unicasts, multicasts and DRAM transfers on a network of cores (rules M21 to M26).
 
 Sites are places of the mesh with one column of DRAM ports on either side: site (x, y) is number ``(x + 1) * height + y``
-for x from -1 to width. Link ``4 * site + direction`` leaves a site. A counter is one array: totals first, then all links.
+for x from -1 to width. On a mesh with X-Y routing link ``4 * site + direction`` leaves a site; other networks have tables of
+links and ways (`codesign.arch.core_network`, rule M115). A counter is one array: totals first, then all links.
 """
 
 from typing import NamedTuple
+
+import numpy as np
 
 from codesign.core.jit import njit
 from codesign.core.kernel_library import IntArray
@@ -28,7 +31,7 @@ class Fabric(NamedTuple):
     Attributes:
         width: Cores along x.
         height: Cores along y.
-        stride: Columns of a stripe of the mesh order.
+        order: Site of each core, in the order in which cores are shared out (rule M3).
         die_width: Cores of a die along x.
         die_height: Along y.
         link_words: Words a cycle of a link.
@@ -37,6 +40,11 @@ class Fabric(NamedTuple):
         drams: Number of DRAMs.
         ports: Sites of the ports of each DRAM, drams x ports.
         between_dies: Whether each link crosses a border of dies.
+        inside: Pitches of each link besides the borders that it crosses.
+        crossed: Borders of dies that each link crosses.
+        start: Place that each link leaves; empty on a mesh with X-Y routing.
+        before: Last link on the way from a place to another, ways x places x places; empty on a mesh with X-Y routing.
+        mark: Room: the multicast that reached each place last, and behind them how many there were.
         counting: `SET`, `GEMINI` or `OWN`: whose rules count hops between dies and divide batches.
         drop_shifted: Whether a consumer's range that starts before its producer's channels gives no traffic (a fault of the release).
         fill: Cycles from the first word of a step to its last on an empty way; 0 where links bound whole segments alone (rule M33).
@@ -45,7 +53,7 @@ class Fabric(NamedTuple):
 
     width: int
     height: int
-    stride: int
+    order: IntArray
     die_width: int
     die_height: int
     link_words: int
@@ -54,6 +62,11 @@ class Fabric(NamedTuple):
     drams: int
     ports: IntArray
     between_dies: IntArray
+    inside: IntArray
+    crossed: IntArray
+    start: IntArray
+    before: IntArray
+    mark: IntArray
     counting: int
     drop_shifted: int
     fill: int
@@ -62,19 +75,8 @@ class Fabric(NamedTuple):
 
 def counter_size(fabric: Fabric) -> int:
     """Entries of a counter."""
-    links = len(fabric.between_dies)
-    return LINKS + links + (links // 2 if fabric.fill > 0 else 0)
-
-
-@njit
-def site_of(fabric: Fabric, index: int) -> int:
-    """Site of a core of the mesh order: stripes of columns, up one and down the next (rule M3)."""
-    stripe = index // (fabric.stride * fabric.height)
-    x = stripe * fabric.stride + index % fabric.stride
-    y = (index // fabric.stride) % fabric.height
-    if stripe % 2 == 1:
-        y = fabric.height - 1 - y
-    return (x + 1) * fabric.height + y
+    ends = 2 * (fabric.width + 2) * fabric.height
+    return LINKS + len(fabric.between_dies) + (ends if fabric.fill > 0 else 0)
 
 
 @njit
@@ -82,11 +84,11 @@ def count_ends(fabric: Fabric, counter: IntArray, source: int, targets: IntArray
     """Count words where a core sends them (-1 for none) and where cores receive them, itself apart (rule M33)."""
     if fabric.fill == 0:
         return
-    links = fabric.between_dies.shape[0]
-    sends, sent = LINKS + links, 0
+    sites = (fabric.width + 2) * fabric.height
+    sends, sent = LINKS + fabric.between_dies.shape[0], 0
     for t in range(targets.shape[0]):
         if targets[t] != source:
-            counter[sends + links // 4 + targets[t]] += words
+            counter[sends + sites + targets[t]] += words
             sent = words
     if source >= 0:
         counter[sends + source] += sent
@@ -141,8 +143,39 @@ def _unicast_crossings(fabric: Fabric, source: int, target: int) -> int:
 
 
 @njit
+def _back_to(fabric: Fabric, counter: IntArray, which: int, source: int, target: int, stamp: int, words: int) -> int:
+    """Count words on the links of a way, from its end back to a place with the mark; returns words x pitches."""
+    at, pitches = target, 0
+    while at != source and fabric.mark[at] != stamp:
+        fabric.mark[at] = stamp
+        link = fabric.before[which, source, at]
+        counter[LINKS + link] += words
+        pitches += fabric.inside[link] + fabric.crossed[link]
+        at = fabric.start[link]
+    return pitches * words
+
+
+@njit
+def _on_ways(fabric: Fabric, counter: IntArray, source: int, targets: IntArray, words: int) -> int:
+    """Send words over the union of the ways to all targets, in equal parts where there are two ways (rule M115)."""
+    ways, last = fabric.before.shape[0], fabric.mark.shape[0] - 1
+    total, before = 0, 0
+    for which in range(ways):
+        until = words * (which + 1) // ways
+        fabric.mark[last] += 1
+        for t in range(targets.shape[0]):
+            total += _back_to(fabric, counter, which, source, targets[t], fabric.mark[last], until - before)
+        before = until
+    return total
+
+
+@njit
 def unicast(fabric: Fabric, counter: IntArray, source: int, target: int, words: int) -> int:
     """Send words along x, then along y; returns words x links (rule M21)."""
+    if fabric.before.shape[0] > 0:
+        one = np.empty(1, np.int64)
+        one[0] = target
+        return _on_ways(fabric, counter, source, one, words)
     height = fabric.height
     sx, sy, tx, ty = source // height, source % height, target // height, target % height
     _along_x(fabric, counter, sx, tx, sy, words)
@@ -164,6 +197,8 @@ def multicast(fabric: Fabric, counter: IntArray, source: int, targets: IntArray,
     Returns:
         Words x links.
     """
+    if fabric.before.shape[0] > 0:
+        return _on_ways(fabric, counter, source, targets, words)
     height = fabric.height
     n = targets.shape[0]
     sx, sy = source // height, source % height
@@ -244,13 +279,12 @@ def move_dram(fabric: Fabric, counter: IntArray, cores: IntArray, words: int, dr
 
 @njit
 def recount_hops(fabric: Fabric, counter: IntArray) -> None:
-    """Under our own rules hops are the words of links, and those between dies are all that cross a border (rule M26)."""
+    """Under our own rules hops are words x pitches of links, and those between dies are all that cross a border (M26, M112)."""
     inside, between = 0, 0
     for link in range(fabric.between_dies.shape[0]):
-        if fabric.between_dies[link] == 1:
-            between += counter[LINKS + link]
-        else:
-            inside += counter[LINKS + link]
+        words = counter[LINKS + link]
+        inside += words * fabric.inside[link]
+        between += words * fabric.crossed[link]
     counter[HOPS] = inside
     counter[DIE_HOPS] = between
 

@@ -10,7 +10,7 @@ import numpy as np
 from codesign.core.jit import njit
 from codesign.core.kernel_library import IntArray
 from codesign.scheduling.segments.kernels.core_mapper import ceil_div
-from codesign.scheduling.segments.kernels.fabric import Fabric, site_of
+from codesign.scheduling.segments.kernels.fabric import Fabric
 
 CONV, FC, GROUP_CONV, POOL, ELTWISE, PTP, TRANSPOSE = 0, 1, 2, 3, 4, 5, 6
 
@@ -166,7 +166,7 @@ def place_tiles(
                     row[4], row[5] = cut(layer[OUT_H], parts[2], h), cut(layer[OUT_H], parts[2], h + 1)
                     row[6], row[7] = cut(layer[OUT_W], parts[3], w), cut(layer[OUT_W], parts[3], w + 1)
                     core = first + steps[0] * k + steps[1] * b + steps[2] * h + steps[3] * w
-                    out.tile_sites[n] = site_of(fabric, core)
+                    out.tile_sites[n] = fabric.order[core]
                     n += 1
     out.counts[0] = n
 

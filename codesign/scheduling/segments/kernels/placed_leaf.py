@@ -27,6 +27,7 @@ from codesign.scheduling.segments.kernels.machine import (
     RESERVE,
     SHAPED,
     STAMP,
+    WAY,
     Caches,
     Problem,
 )
@@ -135,7 +136,7 @@ def _guess(problem: Problem, caches: Caches, layer: int, batch_at: int, row: int
         weights, weight_copies = float(shape[layout.WEIGHT_WORDS] * batch), parts[2] * parts[3]
     inputs = float(shape[layout.C] * shape[layout.IN_H] * shape[layout.IN_W] * batch)
     copies = 1 if layout.own_channels(shape[layout.TYPE]) else parts[0]
-    way = (problem.fabric.width + problem.fabric.height) / 3.0
+    way = problem.prices[WAY]
     words = weights * (way + weight_copies) + inputs * (way + copies)
     write = problem.core.pj[BIG, 1]
     energy = figures[ENERGY] * cores + (weights * weight_copies + inputs * copies) * write
