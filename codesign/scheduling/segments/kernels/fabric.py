@@ -7,8 +7,6 @@ links and ways (`codesign.arch.core_network`, rule M115). A counter is one array
 
 from typing import NamedTuple
 
-import numpy as np
-
 from codesign.core.jit import njit
 from codesign.core.kernel_library import IntArray
 
@@ -18,6 +16,9 @@ HOPS, DIE_HOPS, CORE_HOPS, DRAM, PORTS = 0, 1, 2, 3, 4
 LINKS = 8
 """Entries of a counter: words x links, words x links between dies, words x links between cores, DRAM words, those of each of up to four
 DRAMs, then words of every link; where steps are bounded (rule M33), then those that every site sends and receives."""
+
+BETWEEN, INSIDE, START = 0, 1, 2
+"""Rows of `Fabric.links`: borders of dies that a link crosses, its pitches besides, the place it leaves."""
 
 ALL_DRAMS = -2
 
@@ -39,10 +40,7 @@ class Fabric(NamedTuple):
         dram_words: Words a cycle of each DRAM.
         drams: Number of DRAMs.
         ports: Sites of the ports of each DRAM, drams x ports.
-        between_dies: Whether each link crosses a border of dies.
-        inside: Pitches of each link besides the borders that it crosses.
-        crossed: Borders of dies that each link crosses.
-        start: Place that each link leaves; empty on a mesh with X-Y routing.
+        links: Of all links the rows `BETWEEN`, `INSIDE`, `START`.
         before: Last link on the way from a place to another, ways x places x places; empty on a mesh with X-Y routing.
         mark: Room: the multicast that reached each place last, and behind them how many there were.
         counting: `SET`, `GEMINI` or `OWN`: whose rules count hops between dies and divide batches.
@@ -61,10 +59,7 @@ class Fabric(NamedTuple):
     dram_words: int
     drams: int
     ports: IntArray
-    between_dies: IntArray
-    inside: IntArray
-    crossed: IntArray
-    start: IntArray
+    links: IntArray
     before: IntArray
     mark: IntArray
     counting: int
@@ -76,7 +71,7 @@ class Fabric(NamedTuple):
 def counter_size(fabric: Fabric) -> int:
     """Entries of a counter."""
     ends = 2 * (fabric.width + 2) * fabric.height
-    return LINKS + len(fabric.between_dies) + (ends if fabric.fill > 0 else 0)
+    return LINKS + fabric.links.shape[1] + (ends if fabric.fill > 0 else 0)
 
 
 @njit
@@ -85,7 +80,7 @@ def count_ends(fabric: Fabric, counter: IntArray, source: int, targets: IntArray
     if fabric.fill == 0:
         return
     sites = (fabric.width + 2) * fabric.height
-    sends, sent = LINKS + fabric.between_dies.shape[0], 0
+    sends, sent = LINKS + fabric.links.shape[1], 0
     for t in range(targets.shape[0]):
         if targets[t] != source:
             counter[sends + sites + targets[t]] += words
@@ -143,29 +138,36 @@ def _unicast_crossings(fabric: Fabric, source: int, target: int) -> int:
 
 
 @njit
-def _back_to(fabric: Fabric, counter: IntArray, which: int, source: int, target: int, stamp: int, words: int) -> int:
-    """Count words on the links of a way, from its end back to a place with the mark; returns words x pitches."""
-    at, pitches = target, 0
-    while at != source and fabric.mark[at] != stamp:
-        fabric.mark[at] = stamp
-        link = fabric.before[which, source, at]
-        counter[LINKS + link] += words
-        pitches += fabric.inside[link] + fabric.crossed[link]
-        at = fabric.start[link]
-    return pitches * words
+def _to_one(fabric: Fabric, counter: IntArray, source: int, target: int, words: int) -> int:
+    """Send words over the way to a target, in equal parts where there are two ways; returns words x pitches (rule M115)."""
+    ways, total = fabric.before.shape[0], 0
+    for which in range(ways):
+        part = words * (which + 1) // ways - words * which // ways
+        at = target
+        while at != source:
+            link = fabric.before[which, source, at]
+            counter[LINKS + link] += part
+            total += part * (fabric.links[INSIDE, link] + fabric.links[BETWEEN, link])
+            at = fabric.links[START, link]
+    return total
 
 
 @njit
-def _on_ways(fabric: Fabric, counter: IntArray, source: int, targets: IntArray, words: int) -> int:
-    """Send words over the union of the ways to all targets, in equal parts where there are two ways (rule M115)."""
-    ways, last = fabric.before.shape[0], fabric.mark.shape[0] - 1
-    total, before = 0, 0
+def _to_group(fabric: Fabric, counter: IntArray, source: int, targets: IntArray, words: int) -> int:
+    """Send words over the union of the ways to all targets, as `_to_one`."""
+    ways, last, total = fabric.before.shape[0], fabric.mark.shape[0] - 1, 0
     for which in range(ways):
-        until = words * (which + 1) // ways
+        part = words * (which + 1) // ways - words * which // ways
         fabric.mark[last] += 1
+        stamp = fabric.mark[last]
         for t in range(targets.shape[0]):
-            total += _back_to(fabric, counter, which, source, targets[t], fabric.mark[last], until - before)
-        before = until
+            at = targets[t]
+            while at != source and fabric.mark[at] != stamp:
+                fabric.mark[at] = stamp
+                link = fabric.before[which, source, at]
+                counter[LINKS + link] += part
+                total += part * (fabric.links[INSIDE, link] + fabric.links[BETWEEN, link])
+                at = fabric.links[START, link]
     return total
 
 
@@ -173,9 +175,7 @@ def _on_ways(fabric: Fabric, counter: IntArray, source: int, targets: IntArray, 
 def unicast(fabric: Fabric, counter: IntArray, source: int, target: int, words: int) -> int:
     """Send words along x, then along y; returns words x links (rule M21)."""
     if fabric.before.shape[0] > 0:
-        one = np.empty(1, np.int64)
-        one[0] = target
-        return _on_ways(fabric, counter, source, one, words)
+        return _to_one(fabric, counter, source, target, words)
     height = fabric.height
     sx, sy, tx, ty = source // height, source % height, target // height, target % height
     _along_x(fabric, counter, sx, tx, sy, words)
@@ -198,7 +198,7 @@ def multicast(fabric: Fabric, counter: IntArray, source: int, targets: IntArray,
         Words x links.
     """
     if fabric.before.shape[0] > 0:
-        return _on_ways(fabric, counter, source, targets, words)
+        return _to_group(fabric, counter, source, targets, words)
     height = fabric.height
     n = targets.shape[0]
     sx, sy = source // height, source % height
@@ -265,7 +265,7 @@ def move_dram(fabric: Fabric, counter: IntArray, cores: IntArray, words: int, dr
         leaving: Whether words go to DRAM.
     """
     if leaving and fabric.fill > 0:
-        counter[LINKS + fabric.between_dies.shape[0] + cores[0]] += words
+        counter[LINKS + fabric.links.shape[1] + cores[0]] += words
     elif fabric.fill > 0:
         count_ends(fabric, counter, -1, cores, words)
     if fabric.drams == 1:
@@ -281,10 +281,11 @@ def move_dram(fabric: Fabric, counter: IntArray, cores: IntArray, words: int, dr
 def recount_hops(fabric: Fabric, counter: IntArray) -> None:
     """Under our own rules hops are words x pitches of links, and those between dies are all that cross a border (M26, M112)."""
     inside, between = 0, 0
-    for link in range(fabric.between_dies.shape[0]):
+    for link in range(fabric.links.shape[1]):
         words = counter[LINKS + link]
-        inside += words * fabric.inside[link]
-        between += words * fabric.crossed[link]
+        if words > 0:
+            inside += words * fabric.links[INSIDE, link]
+            between += words * fabric.links[BETWEEN, link]
     counter[HOPS] = inside
     counter[DIE_HOPS] = between
 
@@ -303,9 +304,9 @@ def dram_cycles(fabric: Fabric, counter: IntArray) -> int:
 def link_cycles(fabric: Fabric, counter: IntArray) -> int:
     """Cycles of the busiest link of either kind."""
     inside, between = 0, 0
-    for link in range(fabric.between_dies.shape[0]):
+    for link in range(fabric.links.shape[1]):
         words = counter[LINKS + link]
-        if fabric.between_dies[link] == 1:
+        if fabric.links[BETWEEN, link] > 0:
             between = max(between, words)
         else:
             inside = max(inside, words)
@@ -317,7 +318,7 @@ def link_cycles(fabric: Fabric, counter: IntArray) -> int:
 def filled_cycles(fabric: Fabric, counter: IntArray) -> int:
     """Cycles of the busiest DRAM, link, sender or receiver, and those in which the way fills (rule M33)."""
     most = 0
-    for end in range(LINKS + fabric.between_dies.shape[0], counter.shape[0]):
+    for end in range(LINKS + fabric.links.shape[1], counter.shape[0]):
         most = max(most, counter[end])
     on_mesh = max(link_cycles(fabric, counter), (most + fabric.link_words - 1) // fabric.link_words)
     cycles = max(dram_cycles(fabric, counter), on_mesh * (100 + fabric.margin) // 100)
