@@ -136,15 +136,12 @@ class LinkTable:
             target = int(self.start[found[-1]])
         return found[::-1]
 
-    def hops(self) -> IntArray:
-        """Pitches of the way from every place to every other, places x places; the longer of two ways."""
+    def pitches_between(self) -> IntArray:
+        """Pitches of the way from every place to every other, places x places; of two ways both have as many."""
         n = self.before.shape[1]
         found = np.zeros((n, n), np.int64)
-        for source in range(n):
-            for target in range(n):
-                if self.before[0, source, target] >= 0:
-                    ways = (self.way(source, target, k) for k in range(len(self.before)))
-                    found[source, target] = max(int(self.pitches[way].sum()) for way in ways)
+        for source, target in np.argwhere(self.before[0] >= 0):
+            found[source, target] = self.pitches[self.way(int(source), int(target))].sum()
         return found
 
 

@@ -211,7 +211,7 @@ def run(options: ScheduleOptions) -> None:
     for line in tree_lines(found, evaluator.network):
         typer.echo(line)
     typer.echo("cores of the first segment:")
-    for line in core_map(found, evaluator.network, 0, system.width, system.height, system.stride):
+    for line in core_map(found, evaluator.network, 0, system):
         typer.echo(f"  {line}")
     typer.echo(
         f"{evaluator.network.name} on {system.name}: {found.rows[0].time:,} cycles, {found.rows[0].energy_pj:.6g} pJ,"

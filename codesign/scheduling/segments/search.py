@@ -19,7 +19,7 @@ from codesign.scheduling.segments.kernels.placed_leaf import batch_index, order_
 from codesign.scheduling.segments.kernels.segment_cost import tree_cost
 from codesign.scheduling.segments.layers import SegmentNetwork
 from codesign.scheduling.segments.segment_tree import Cut, CutKind, Leaf, Node, leaves
-from codesign.scheduling.segments.system_arrays import links_of, mean_way
+from codesign.scheduling.segments.system_arrays import mean_way
 
 MOST_EDGES = 60
 """Producers of one layer that the search can tell apart."""
@@ -177,8 +177,8 @@ def problem_arrays(evaluator: Evaluator, batch: int, least_use: float) -> Proble
     start, rows = partitions(system.cores)
     lane_pj = system.dies.lanes * int(system.dies.mw_per_lane)
     die_pj = 0.0 if system.dies.lanes else system.dies.pj_per_word_hop
-    way = mean_way(system, links_of(system))
-    prices = [system.links.pj_per_word_hop, die_pj, system.memories.pj_per_word, lane_pj, system.clock_ghz, way]
+    prices = [system.links.pj_per_word_hop, die_pj, system.memories.pj_per_word, lane_pj, system.clock_ghz]
+    prices.append(mean_way(system))
     return Problem(
         evaluator.fabric,
         evaluator.core,

@@ -1,9 +1,12 @@
 """Cores and what joins them in the form of the kernels (rules M3, M11)."""
 
+from functools import lru_cache
+
 import numpy as np
 
-from codesign.arch.core_network import LinkTable, link_table
+from codesign.arch.core_network import Grid, LinkTable, link_table
 from codesign.arch.many_core import Buffer, ManyCore, VectorMacCore
+from codesign.core.kernel_library import IntArray
 from codesign.scheduling.segments.kernels import core_mapper, fabric
 from codesign.scheduling.segments.layers import LayerKind, SegmentLayer
 
@@ -48,9 +51,11 @@ def links_of(system: ManyCore) -> LinkTable:
 
     With several dies the links to the DRAM columns are between dies too.
     """
-    grid = system.grid
-    if not system.network.is_plain:
-        return link_table(system.network, grid)
+    return _mesh_links(system.grid) if system.network.is_plain else link_table(system.network, system.grid)
+
+
+@lru_cache(maxsize=64)
+def _mesh_links(grid: Grid) -> LinkTable:
     count = 4 * grid.places
     start, end = np.repeat(np.arange(grid.places), 4), np.full(count, -1, np.int64)
     borders = np.zeros(count, np.int64)
@@ -64,12 +69,20 @@ def links_of(system: ManyCore) -> LinkTable:
     return LinkTable(start, end, np.ones(count, np.int64), borders, none, none)
 
 
-def mean_way(system: ManyCore, links: LinkTable) -> float:
+def pitches_between(system: ManyCore) -> IntArray:
+    """Pitches of the way from every place to every other, places x places."""
+    if not system.network.is_plain:
+        return links_of(system).pitches_between()
+    x, y = np.divmod(np.arange(system.grid.places), system.height)
+    return np.abs(x[:, None] - x) + np.abs(y[:, None] - y)
+
+
+def mean_way(system: ManyCore) -> float:
     """Pitches of an average way between cores; (width + height) / 3 on a mesh."""
-    if not len(links.before):
+    if system.network.is_plain:
         return (system.width + system.height) / 3.0
     cores = [system.grid.place(x, y) for x, y in system.core_places]
-    between = links.hops()[np.ix_(cores, cores)]
+    between = pitches_between(system)[np.ix_(cores, cores)]
     return float(between.sum() / max(1, system.cores * (system.cores - 1)))
 
 
@@ -85,7 +98,7 @@ def fabric_arrays(system: ManyCore, counting: int, drop_shifted: bool, steps: bo
     grid = system.grid
     ports = [[grid.place(x, y) for x, y in ports] for ports in system.memories.ports]
     links = links_of(system)
-    fill = INTERFACE_CYCLES + round(HOP_CYCLES * 3 * mean_way(system, links)) // 2
+    fill = INTERFACE_CYCLES + round(HOP_CYCLES * 3 * mean_way(system)) // 2
     return fabric.Fabric(
         system.width,
         system.height,

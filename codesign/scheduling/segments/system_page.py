@@ -87,6 +87,7 @@ def _summary(evaluator: Evaluator, found: Evaluation, bound: SegmentBound | None
         ("DRAM", f"{whole.dram_words:,} bytes"),
         ("words x links", f"{whole.hops:,} on dies, {whole.die_hops:,} between dies"),
         ("system", f"{system.width} x {system.height} cores of {system.core.macs:,} MACs on {system.dies.count} dies"),
+        ("network", f"{system.network.topology}, routed by {system.network.way}"),
         ("area and cost", f"{cost.total_mm2:,.1f} mm², {cost.overall_usd:,.2f} USD"),
         ("figures", recorded_text(system_provenance(system))),
     ]

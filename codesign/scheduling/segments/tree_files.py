@@ -3,6 +3,7 @@
 from itertools import permutations
 from typing import Any
 
+from codesign.arch.many_core import ManyCore
 from codesign.core.errors import UserError
 from codesign.core.fields import Fields
 from codesign.core.json_types import JsonObject
@@ -157,18 +158,14 @@ def tree_lines(evaluation: Evaluation, network: SegmentNetwork) -> list[str]:
     return lines
 
 
-def core_map(
-    evaluation: Evaluation, network: SegmentNetwork, segment: int, width: int, height: int, stride: int
-) -> list[str]:
-    """Which layers run on which core in one segment: a mesh as text, the highest row first (rule M3).
+def core_map(evaluation: Evaluation, network: SegmentNetwork, segment: int, system: ManyCore) -> list[str]:
+    """Which layers run on which core in one segment: the cores as text, the highest row first (rule M3).
 
     Args:
         evaluation: The tree.
         network: The layers.
         segment: Number of the segment.
-        width: Of the mesh.
-        height: Of the mesh.
-        stride: Of the mesh order.
+        system: Where its cores are.
     """
     shape = evaluation.arrays
     node, number = int(shape.first[0]), 0
@@ -182,11 +179,10 @@ def core_map(
         if shape.layer[i] >= 0 and inside:
             for core in range(int(shape.core_first[i]), int(shape.core_past[i])):
                 names.setdefault(core, []).append(int(shape.layer[i]))
-    grid = [["-"] * width for _ in range(height)]
+    grid = [["-"] * system.width for _ in range(system.height)]
     for core, layers in names.items():
-        stripe = core // (stride * height)
-        x, y = stripe * stride + core % stride, (core // stride) % height
+        x, y = system.core_places[core]
         shown = network.layers[layers[0]].name + (f"+{len(layers) - 1}" if len(layers) > 1 else "")
-        grid[height - 1 - y if stripe % 2 else y][x] = shown
+        grid[y][x] = shown
     size = max(len(cell) for row in grid for cell in row)
     return ["  ".join(cell.ljust(size) for cell in row).rstrip() for row in reversed(grid)]

@@ -8,7 +8,7 @@ from codesign.core.goals import Budget, Objective
 from codesign.scheduling.protocol import ScheduleProblem
 from codesign.scheduling.segments.bound import bound_of
 from codesign.scheduling.segments.contention import ContentionSimulator
-from codesign.scheduling.segments.drawings import link_shares, place_of
+from codesign.scheduling.segments.drawings import link_shares
 from codesign.scheduling.segments.energy_parts import energy_parts_pj
 from codesign.scheduling.segments.evaluate import Evaluation, Evaluator
 from codesign.scheduling.segments.kernels import fabric
@@ -72,14 +72,14 @@ def test_energy_by_part_adds_up(searched: tuple[Evaluator, Evaluation]) -> None:
 def test_places_are_those_of_the_map_as_text(searched: tuple[Evaluator, Evaluation]) -> None:
     evaluator, found = searched
     system = evaluator.system
-    lines = core_map(found, evaluator.network, 0, system.width, system.height, system.stride)
+    lines = core_map(found, evaluator.network, 0, system)
     cells = [line.split() for line in reversed(lines)]
     names: dict[int, list[str]] = {}
     for run in timeline_of(evaluator.network, found):
         for core in range(run.first_core, run.past_core) if run.segment == 0 else ():
             names.setdefault(core, []).append(run.name)
     for core, layers in names.items():
-        x, y = place_of(core, system)
+        x, y = system.core_places[core]
         assert cells[y][x].split("+")[0] == layers[0]
 
 
