@@ -1,4 +1,4 @@
-"""Systems of many cores as hardware spaces: mesh, dies, cores, buffers, links, controllers, package (docs/explanation/many-cores.md, rules M71 to M74).
+"""Systems of many cores as hardware spaces: network, dies, cores, buffers, links, controllers, package (docs/explanation/many-cores.md, rules M71 to M74).
 
 A space is a system and expressions over parameters that set its fields. What is not set follows: places of controllers, energies of
 buffers by their size, energies of links between dies, stripes of the mesh order.
@@ -223,10 +223,12 @@ _DEFINITION: dict[str, Any] = {
         "dram_words": [18, 36, 72],
         "interface": {"labels": ["USR", "UCIe"]},
         "package": {"labels": ["OS", "FO", "SI"]},
+        "topology": {"labels": ["mesh", "torus", "ring", "crossbar"]},
     },
     "constraints": [
         {"rule": "mesh_x % dies_x == 0", "reason": "dies are rectangles of equal size"},
         {"rule": "mesh_y % dies_y == 0", "reason": "dies are rectangles of equal size"},
+        {"rule": "topology != 'crossbar' or dies_x * dies_y == 1", "reason": "a crossbar is one switch on one die"},
     ],
     "set": {
         "width": "mesh_x",
@@ -242,11 +244,13 @@ _DEFINITION: dict[str, Any] = {
         "memories.words_per_cycle_each": "dram_words",
         "dies.interface": "interface",
         "dies.package": "package",
+        "network.topology": "topology",
     },
     "presets": [
         {
             "mesh_x": 6, "mesh_y": 6, "pe_rows": 4, "pe_columns": 4, "buffer_kib": 2048, "dies_x": dies_x, "dies_y": dies_y,
             "link_words": 32, "die_link_words": 16, "controllers": 4, "dram_words": 36, "interface": "USR", "package": "OS",
+            "topology": "mesh",
         }
         for dies_x, dies_y in ((1, 1), (2, 1), (6, 6))
     ],

@@ -1,4 +1,4 @@
-"""What a system of dies costs to make, in USD (docs/explanation/many-cores.md, rules M41 to M46).
+"""What a system of dies costs to make, in USD (docs/explanation/many-cores.md, rules M41 to M47).
 
 Figures and formulas: Gemini (HPCA 2024), which takes yields as negative binomial and packages from Chiplet Actuary
 (DAC 2022). Two faults of its release are mended here unless they are asked for: its silicon interposer is free, and a
@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from itertools import product
 from math import pi, sqrt
 
+import numpy as np
+
 from codesign.arch.core_kinds import kind_counts, kinds_of, record_of, whole_architecture
+from codesign.arch.core_network import link_table
 from codesign.arch.many_core import ManyCore
 from codesign.arch.provenance import Origin, Provenance
 from codesign.core.errors import UserError, unknown_name
@@ -20,6 +23,10 @@ MAC_UM2 = 57.9
 VECTOR_MACS = 8.0
 """MACs that an operation of the vector unit takes the area of."""
 ROUTER_UM2_PER_WORD = 16781.312
+ROUTER_PORTS = 5
+"""Ports of the router whose area the release gives."""
+WIRE_PITCH_UM = {12: 0.28 * 12 / 45, 7: 0.28 * 7 / 45}
+"""Of the repeated wires of `technologies/cmos.yaml`, scaled as there."""
 CORE_OVERHEAD = 2.2
 SCALE_7_NM = 0.7
 PLACEMENT = 1.05 * 1.05
@@ -113,8 +120,23 @@ def die_yield(area_mm2: float, defects_per_cm2: float, clustering: int) -> float
     return float((1 + defects_per_cm2 / 100 * area_mm2 / clustering) ** -clustering)
 
 
+def switch_um2(system: ManyCore, ports: int) -> float:
+    """Area of a switch: that of the release's router of five ports, by crosspoints (rule M47)."""
+    return system.links.words_per_cycle * ROUTER_UM2_PER_WORD * (ports / ROUTER_PORTS) ** 2
+
+
+def router_ports(system: ManyCore) -> int:
+    """Ports of the router of a core: five on a mesh as the release has it, else those of the core with most links; 0 beside a crossbar."""
+    if system.network.topology == "mesh":
+        return ROUTER_PORTS
+    if system.network.topology == "crossbar":
+        return 0
+    table = link_table(system.network, system.grid)
+    return 1 + int(np.bincount(table.start).max(initial=0))
+
+
 def core_areas_um2(system: ManyCore) -> tuple[float, ...]:
-    """Area of a core of each kind with its router (rules M41, M116).
+    """Area of a core of each kind with its router (rules M41, M47, M116).
 
     An architecture has the area of its own technology table, without its DRAM.
 
@@ -122,7 +144,7 @@ def core_areas_um2(system: ManyCore) -> tuple[float, ...]:
         UserError: A part of an architecture has no area.
     """
     scale = SCALE_7_NM if system.technology_nm == 7 else 1.0
-    router = system.links.words_per_cycle * ROUTER_UM2_PER_WORD
+    router = switch_um2(system, router_ports(system))
     found = []
     for kind in kinds_of(system):
         core = record_of(kind)
@@ -147,6 +169,41 @@ def core_area_um2(system: ManyCore) -> float:
     return areas[0] if len(areas) == 1 else sum(a * n for a, n in zip(areas, counts, strict=True)) / system.cores
 
 
+def shared_network_um2(system: ManyCore) -> float:
+    """Area on one die of a crossbar's switch, and of wires longer than the distance of two cores (rule M47)."""
+    if system.network.topology == "mesh":
+        return 0.0
+    table, scale = link_table(system.network, system.grid), SCALE_7_NM if system.technology_nm == 7 else 1.0
+    hub = system.network.topology == "crossbar"
+    switch = switch_um2(system, len(table.start) // 2) * scale * CORE_OVERHEAD if hub else 0.0
+    pitches = int(table.pitches[table.pitches > 1].sum())
+    side_um = sqrt(core_area_um2(system) + switch / system.cores)
+    wires = 8 * system.links.words_per_cycle * WIRE_PITCH_UM[system.technology_nm] * side_um * pitches
+    return (switch + wires) / system.dies.count
+
+
+def die_edges(system: ManyCore) -> int:
+    """Pairs of links that leave a die with cores: on a mesh as the release counts them, else those of the die with most."""
+    n = system.dies.count
+    wide, high = system.width // system.dies.x, system.height // system.dies.y
+    if n == 1:
+        return 0
+    if system.network.topology == "mesh":
+        return 2 * high if n == 2 else 2 * (wide + high)
+    table, grid = link_table(system.network, system.grid), system.grid
+    found = np.zeros((system.dies.x + 2, system.dies.y), np.int64)
+    for a, b in zip(table.start, table.end, strict=True):
+        (ax, ay), (bx, by) = grid.where(int(a)), grid.where(int(b))
+        i, j, k, m = ax // wide, ay // high, bx // wide, by // high
+        for at in range(min(i, k), max(i, k)):  # a long link has an interface on either side of every border
+            found[at + 1, j] += 1
+            found[at + 2, j] += 1
+        for at in range(min(j, m), max(j, m)):
+            found[i + 1, at] += 1
+            found[i + 1, at + 1] += 1
+    return int(found[1:-1].max()) // 2
+
+
 def _interface_um2(system: ManyCore) -> float:
     dies = system.dies
     if dies.interface == "UCIe":
@@ -168,7 +225,7 @@ def system_provenance(system: ManyCore) -> JsonObject:
 
 
 def money(system: ManyCore, rules: MoneyRules | None = None) -> Money:
-    """Areas and costs of a system (rules M41 to M46).
+    """Areas and costs of a system (rules M41 to M47).
 
     Args:
         system: The machine.
@@ -184,19 +241,20 @@ def money(system: ManyCore, rules: MoneyRules | None = None) -> Money:
     n, area = system.dies.count, core_area_um2(system)
     wide, high = system.width // system.dies.x, system.height // system.dies.y
     border = _interface_um2(system) * system.dies.words_per_cycle
-    edges = 0 if n == 1 else 2 * high if n == 2 else 2 * (wide + high)
+    edges = die_edges(system)
     words = system.memories.words_per_cycle_each * len(system.memories.ports)
     io_um2 = words * IO_UM2_PER_WORD + PHY_UM2_PER_128_WORDS * words / 128
     io = (io_um2 + (border * system.height * 2 if n > 1 else 0.0)) * PLACEMENT / 1e6
-    die = (area * wide * high + edges * border) * PLACEMENT / 1e6
-    chips = [*_compute_dies(system, die, edges * border), (io / IO_DIES, IO_DIES)] if n > 1 else [(die, 1)]
+    beside = shared_network_um2(system) + edges * border
+    die = (area * wide * high + beside) * PLACEMENT / 1e6
+    chips = [*_compute_dies(system, die, beside), (io / IO_DIES, IO_DIES)] if n > 1 else [(die, 1)]
     if n == 1 and not rules.single_die_without_io:
         chips = [(die + io, 1)]
     chip_usd, package_usd = _chips_and_package(system, chips, rules)
     return Money(area, edges * border, die, io, die * n + io, chip_usd, package_usd, words * DRAM_USD_PER_WORD)
 
 
-def _compute_dies(system: ManyCore, mean_mm2: float, edges_um2: float) -> list[tuple[float, int]]:
+def _compute_dies(system: ManyCore, mean_mm2: float, beside_um2: float) -> list[tuple[float, int]]:
     """Areas of dies with cores, and how many are alike: dies hold different kinds of cores (rule M116)."""
     dies = system.dies
     if not system.kinds:
@@ -206,7 +264,7 @@ def _compute_dies(system: ManyCore, mean_mm2: float, edges_um2: float) -> list[t
     found: dict[float, int] = {}
     for i, j in product(range(dies.x), range(dies.y)):
         rows = [row[i * wide : (i + 1) * wide] for row in system.places[j * high : (j + 1) * high]]
-        mm2 = (sum(area[name] for row in rows for name in sorted(row)) + edges_um2) * PLACEMENT / 1e6
+        mm2 = (sum(area[name] for row in rows for name in sorted(row)) + beside_um2) * PLACEMENT / 1e6
         found[round(mm2, 9)] = found.get(round(mm2, 9), 0) + 1
     return sorted(found.items())
 

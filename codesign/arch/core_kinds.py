@@ -20,21 +20,6 @@ def kinds_of(system: ManyCore) -> tuple[CoreKind, ...]:
     return CoreKind(FIRST_KIND, system.core), *system.kinds
 
 
-@cache
-def core_places(system: ManyCore) -> tuple[tuple[int, int], ...]:
-    """Column and row of every core by number: kind by kind, and the cores of a kind in the order of the mesh (rules M3, M112)."""
-    stride, height = system.stride, system.height
-    found = []
-    for index in range(system.cores):
-        stripe = index // (stride * height)
-        x, y = stripe * stride + index % stride, (index // stride) % height
-        found.append((x, height - 1 - y if stripe % 2 else y))
-    if not system.kinds:
-        return tuple(found)
-    rank = {kind.name: i for i, kind in enumerate(kinds_of(system))}
-    return tuple(sorted(found, key=lambda place: rank[system.places[place[1]][place[0]]]))
-
-
 def kind_counts(system: ManyCore) -> tuple[int, ...]:
     """How many cores each kind has."""
     if not system.kinds:

@@ -1,7 +1,8 @@
-"""Systems of many cores: cores on a mesh, dies, memories, energies (docs/explanation/many-cores.md, rules M1 to M3, M111)."""
+"""Systems of many cores: cores and their network, dies, memories, energies (docs/explanation/many-cores.md, rules M1 to M3)."""
 
 from dataclasses import dataclass, field
 
+from codesign.arch.core_network import CoreNetwork, Grid, check_network, ring_order
 from codesign.core.errors import UserError, unknown_name
 
 
@@ -118,11 +119,11 @@ class CoreKind:
 
 @dataclass(frozen=True)
 class Links:
-    """Links of the mesh.
+    """Links between cores.
 
     Args:
         words_per_cycle: Of each directed link.
-        pj_per_word_hop: Energy of a word on one.
+        pj_per_word_hop: Energy of a word over the distance of two neighbours.
     """
 
     words_per_cycle: int
@@ -210,11 +211,12 @@ class ManyCore:
         height: Cores along y.
         stride: Columns of a stripe of the mesh order.
         core: What a core is; with `kinds` the kind named ``core``.
-        links: Of the mesh.
+        links: Between cores.
         memories: DRAMs.
         dies: How the mesh is cut into dies.
         clock_ghz: Of all cores.
         technology_nm: For costs.
+        network: Which cores are joined, and the ways between them.
         kinds: Further kinds of cores.
         places: Kind of the core at every place, row by row from y = 0; empty where all are equal.
     """
@@ -229,6 +231,7 @@ class ManyCore:
     dies: Dies = field(default_factory=Dies)
     clock_ghz: float = 1.0
     technology_nm: int = 12
+    network: CoreNetwork = field(default_factory=CoreNetwork)
     kinds: tuple[CoreKind, ...] = ()
     places: tuple[tuple[str, ...], ...] = ()
 
@@ -252,6 +255,7 @@ class ManyCore:
                     where=where,
                     hint=f"[x, y] with x from -1 to {self.width} and y from 0 to {self.height - 1}",
                 )
+        check_network(self.network, self.grid, where)
 
         self._check_kinds(where)
 
@@ -289,3 +293,27 @@ class ManyCore:
     def cores(self) -> int:
         """Number of cores."""
         return self.width * self.height
+
+    @property
+    def grid(self) -> Grid:
+        """Where cores and DRAM ports are."""
+        ports = tuple(place for ports in self.memories.ports for place in ports)
+        return Grid(self.width, self.height, self.dies.x, self.dies.y, ports)
+
+    @property
+    def core_places(self) -> list[tuple[int, int]]:
+        """Column and row of each core in the order in which cores are shared out, kind by kind (rules M3, M111, M122).
+
+        Along a ring; else in stripes of columns, every second one downwards.
+        """
+        found = []
+        if self.network.topology == "ring":
+            found = ring_order(self.width, self.height)
+        else:
+            for stripe in range(self.width // self.stride):
+                rows = range(self.height) if stripe % 2 == 0 else range(self.height - 1, -1, -1)
+                found += [(stripe * self.stride + x, y) for y in rows for x in range(self.stride)]
+        if not self.kinds:
+            return found
+        rank = {name: i for i, name in enumerate([FIRST_KIND, *(kind.name for kind in self.kinds)])}
+        return sorted(found, key=lambda place: rank[self.places[place[1]][place[0]]])

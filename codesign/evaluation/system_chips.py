@@ -44,8 +44,14 @@ def chips_of(system: ManyCore, stages: int = 1) -> Chips:
     back along the way, on the links of the other direction. No directed link is used twice in a step.
 
     Raises:
-        UserError: No equal rectangles are as many.
+        UserError: No equal rectangles are as many, or cores on a ring: few of its links join two dies.
     """
+    if system.network.topology == "ring" and system.dies.count > 1:
+        raise UserError(
+            "dies that share layers are joined by a mesh or a torus, got a ring of cores",
+            where=f"system {system.name!r}",
+            hint="`network: {topology: mesh}`",
+        )
     block = block_of(system.dies, stages)
     if block is None:
         raise UserError(

@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from codesign.arch.core_network import CoreNetwork
 from codesign.arch.many_core import Buffer, Links, ManyCore, Memories, VectorMacCore
 from codesign.scheduling.segments.bound import bound_of
 from codesign.scheduling.segments.evaluate import SEMANTICS, Evaluator
@@ -125,6 +126,46 @@ def test_the_search_finds_the_best_tree_and_the_bound_is_below_all(
         assert bound.energy_pj <= evaluation.rows[0].energy_pj and bound.time <= evaluation.rows[0].time
     best = TreeSearch(evaluator, 2, settings).run()
     assert best.evaluation.edp == pytest.approx(found[0][0], rel=1e-9), f"of {len(found)} trees"
+
+
+NETWORKS = [
+    pytest.param(CoreNetwork("mesh", "yx"), 3, 1, 2, id="mesh yx"),
+    pytest.param(CoreNetwork("mesh", "o1turn"), 2, 2, 2, id="mesh o1turn"),
+    pytest.param(CoreNetwork("torus"), 3, 1, 2, id="torus"),
+    pytest.param(CoreNetwork("torus"), 3, 1, 1, id="torus, slow links"),
+    pytest.param(CoreNetwork("ring"), 2, 2, 2, id="ring"),
+    pytest.param(CoreNetwork("ring"), 3, 1, 1, id="ring, slow links"),
+    pytest.param(CoreNetwork("crossbar"), 3, 1, 2, id="crossbar"),
+    pytest.param(CoreNetwork("mesh"), 2, 1, 1, id="mesh, slow links"),
+]
+
+
+@pytest.mark.parametrize(("network", "width", "height", "link_words"), NETWORKS)
+def test_the_bound_is_below_all_trees_of_other_networks(
+    network: CoreNetwork, width: int, height: int, link_words: int
+) -> None:
+    """Memories beside the cores, so that the cut between them counts (rule M68)."""
+    memories = Memories((((-1, 0),), ((width, 0),)), 4, 60.0)
+    joined = replace(
+        system(65536), width=width, height=height, memories=memories, network=network, links=Links(link_words, 3.0)
+    )
+    evaluator = Evaluator(joined, CHAIN, SEMANTICS["own"])
+    search = TreeSearch(evaluator, 2, SearchSettings(steps=4000, least_use=0.0))
+    found = sorted(all_values(search, 2), key=lambda item: item[0])
+    assert len(found) > 500
+    bound = bound_of(evaluator, 2)
+    assert bound.edp <= found[0][0]
+    rng = np.random.default_rng(0)
+    for at in (0, 1, *rng.integers(0, len(found), 12)):
+        value, whole, choices = found[at]
+        search.trial.length[0] = write(search, whole, 0, choices)
+        evaluation = evaluator.evaluate(search.tree(search.trial))
+        assert evaluation.edp == pytest.approx(value, rel=1e-9), "both evaluations"
+        assert bound.energy_pj <= evaluation.rows[0].energy_pj and bound.time <= evaluation.rows[0].time
+    best = search.run().evaluation.edp
+    assert bound.edp <= best
+    if height == 1:  # one, two or three cores are cut along one dimension: no other order of the parts
+        assert best == pytest.approx(found[0][0], rel=1e-9), f"of {len(found)} trees"
 
 
 @pytest.mark.parametrize("rules", ["set", "gemini", "own"])

@@ -1,4 +1,4 @@
-"""What no tree of segments of a network on a system can beat (docs/explanation/many-cores.md, rules M61 to M67)."""
+"""What no tree of segments of a network on a system can beat (docs/explanation/many-cores.md, rules M61 to M68)."""
 
 from dataclasses import dataclass
 from typing import final
@@ -13,6 +13,7 @@ from codesign.scheduling.segments.kernels.machine import DIE_HOP_PJ, HOP_PJ, Cac
 from codesign.scheduling.segments.kinds_bound import kinds_lines
 from codesign.scheduling.segments.layers import LayerKind
 from codesign.scheduling.segments.search import make_caches, problem_arrays
+from codesign.scheduling.segments.system_arrays import pitches_between
 
 STEPS = 48
 """Prices of time tried on a logarithmic scale; each gives a line that no tree is below."""
@@ -40,13 +41,13 @@ class SegmentBound:
         return edp / self.edp - 1.0
 
 
-def needed_words(problem: Problem, evaluator: Evaluator) -> tuple[int, int]:
-    """Words that must cross the DRAM interface for the whole batch, and transfers that can carry them (rule M62).
+def needed_words(problem: Problem, evaluator: Evaluator) -> tuple[int, int, int]:
+    """Words that must be read from DRAM for the whole batch, and written, and transfers that can carry all (rule M62).
 
     Weights are read once; each run may lose one word to rounding. Inputs from outside and outputs that no layer reads cross once.
     """
     batch = int(problem.batches[-1])
-    words, transfers, cores = 0, 0, evaluator.system.cores
+    words, written, transfers, cores = 0, 0, 0, evaluator.system.cores
     read = {p for layer in evaluator.network.layers for p in (*layer.inputs, *layer.weight_inputs)}
     for i, layer in enumerate(evaluator.network.layers):
         if layer.weight_words and not layer.weight_inputs:
@@ -58,19 +59,40 @@ def needed_words(problem: Problem, evaluator: Evaluator) -> tuple[int, int]:
             words += of_channel * layer.external_c * batch
             transfers += cores * batch
         if i not in read:
-            words += layer.K * layer.H * layer.W * batch
+            written += layer.K * layer.H * layer.W * batch
             transfers += cores * batch
-    return words, transfers
+    return words, written, transfers
 
 
 def least_way(evaluator: Evaluator) -> int:
-    """Links from all ports of one DRAM to one core together, of the nearest core."""
-    height = evaluator.system.height
-    ways: list[int] = []
-    for ports in evaluator.system.memories.ports:
-        for x in range(evaluator.system.width):
-            ways.extend(sum(abs(x - px) + abs(y - py) for px, py in ports) for y in range(height))
-    return int(min(ways))
+    """Pitches from all ports of one DRAM to one core together, of the nearest core."""
+    system = evaluator.system
+    cores = [system.grid.place(x, y) for x, y in system.core_places]
+    pitches = pitches_between(system)
+    drams = [[system.grid.place(x, y) for x, y in ports] for ports in system.memories.ports]
+    return int(min(pitches[np.ix_(ports, cores)].sum(axis=0).min() for ports in drams))
+
+
+def port_cycles(evaluator: Evaluator, read: int, written: int, transfers: int) -> float:
+    """Cycles of the cut between memories and cores, where all ports stand beside the cores and links bound the time (rule M68).
+
+    Words read leave over one link of each port. Words written enter over one too; on a mesh with X-Y routing over one of each
+    row, for they may go along a column of ports.
+    """
+    system, grid = evaluator.system, evaluator.system.grid
+    if not evaluator.semantics.links_bound or any(0 <= x < grid.width for x, _ in grid.ports):
+        return 0.0
+
+    def words_a_cycle(places: list[tuple[int, int]]) -> int:
+        between = [grid.borders((x, y), (0 if x < 0 else grid.width - 1, y)) for x, y in places]
+        return sum(system.dies.words_per_cycle if b else system.links.words_per_cycle for b in between)
+
+    ports = [grid.where(port) for port, _ in grid.beside]
+    entered = ports
+    if system.network.is_plain:
+        entered = [(x, y) for x in {x for x, _ in ports} for y in range(grid.height)]
+    lost = transfers * len(system.memories.ports)
+    return max(max(0, read - lost) / words_a_cycle(ports), max(0, written - lost) / words_a_cycle(entered))
 
 
 def link_price(evaluator: Evaluator, problem: Problem, shared: bool) -> float:
@@ -112,13 +134,14 @@ def bound_of(evaluator: Evaluator, batch: int) -> SegmentBound:
     of all layers over all cores, and the DRAM's; any mean of the two counts. No point above all these lines has a lesser product.
     """
     problem = problem_arrays(evaluator, batch, 0.0)
-    words, transfers = needed_words(problem, evaluator)
-    system = evaluator.system
+    read, written, transfers = needed_words(problem, evaluator)
+    words, system = read + written, evaluator.system
     fixed = words * system.memories.pj_per_word
     ports = len(system.memories.ports[0])
     carried = max(0, words - transfers * (ports - 1)) // ports
     fixed += carried * least_way(evaluator) * link_price(evaluator, problem, False)
     moving = words / (system.memories.words_per_cycle_each * len(system.memories.ports))
+    moving = max(moving, port_cycles(evaluator, read, written, transfers))
     if system.clock_ghz != 1:  # times of segments are truncated
         moving = max(0.0, moving / system.clock_ghz - len(problem.table) * batch)
     if evaluator.kinds > 1:

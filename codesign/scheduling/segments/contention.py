@@ -1,7 +1,7 @@
 """Trees of segments on the routers of the mesh and the memories' queues.
 
 * M101: Every transfer is one sender's words (M17 to M25, mended) to one group of cores, or a core's words to DRAM.
-* M102: A packet follows the tree of X-Y ways to its group. A DRAM port is a node beside its core. No two packets
+* M102: A packet follows the tree of ways to its group. A DRAM port is a node beside its core. No two packets
   block each other for good.
 * M103: A flit is the words of a link in a cycle; a packet has eight at most. Transfers of a layer take turns, a
   packet each. The flits of a DRAM take its ports in turn.
@@ -16,24 +16,23 @@
 """
 
 from dataclasses import dataclass
-from math import ceil
 from typing import final
 
 import numpy as np
 
 from codesign.core.errors import UserError
-from codesign.core.kernel_library import FloatArray, IntArray
+from codesign.core.kernel_library import FloatArray
 from codesign.scheduling.segments.evaluate import Evaluation, Evaluator
 from codesign.scheduling.segments.kernels import core_mapper
 from codesign.scheduling.segments.kernels.fabric import dram_cycles, link_cycles
 from codesign.scheduling.segments.kernels.tree import LEAF, SPACE, TIME
+from codesign.scheduling.segments.network_routers import routers_of
 from codesign.scheduling.segments.packet_lists import MemoryClock, PacketLists, Packets, SteadyMemory, joined
 from codesign.scheduling.segments.segment_tree import Leaf, walk
 from codesign.scheduling.segments.transfers import TransferLists
 from codesign.timing.noc import programs
-from codesign.timing.noc.mesh import Mesh
 from codesign.timing.noc.programs import Program
-from codesign.timing.noc.state import FINISHED, LINK_TICKS, STUCK
+from codesign.timing.noc.state import FINISHED, PERIOD, STUCK
 
 CYCLE_LIMIT = 200_000_000
 """Cycles of one step after which its simulation is given up."""
@@ -102,20 +101,8 @@ class ContentionSimulator:
         system = evaluator.system
         self.of = evaluator
         steady = memory or SteadyMemory(system.memories.words_per_cycle_each)
-        self.lists = PacketLists(system, steady, min(PACKET_FLITS, buffer_flits))
-        self.mesh = Mesh(self.lists.trees.width, self.lists.trees.height, channels, buffer_flits)
-        self.period = self._periods()
-
-    def _periods(self) -> IntArray:
-        """Ticks between flits of every link: those between dies are slower (rule M105)."""
-        found = np.full((self.mesh.nodes, 5), LINK_TICKS, np.int64)
-        system, between = self.of.system, self.of.fabric.between_dies
-        slow = ceil(LINK_TICKS * system.links.words_per_cycle / system.dies.words_per_cycle)
-        for site in range(len(between) // 4):
-            for port in range(4):
-                if between[4 * site + port]:
-                    found[self.lists.trees.node(site), port] = max(LINK_TICKS, slow)
-        return found
+        self.routers = routers_of(system, channels, buffer_flits)
+        self.lists = PacketLists(self.routers, system.links.words_per_cycle, steady, min(PACKET_FLITS, buffer_flits))
 
     def simulate(self, found: Evaluation) -> Simulated:
         """Time of a tree on routers and DRAM queues (rules M106 to M108).
@@ -153,7 +140,7 @@ class _Run:
             for i, leaf in enumerate(walk(found.root))
             if isinstance(leaf, Leaf)
         }
-        self.ports = simulator.lists.trees.output_ports()
+        self.ports = simulator.routers.output_ports(list(simulator.lists.trees.known))
         self.flit_hops, self.complete, self.steps = 0, True, 0
 
     def segment(self, node: int) -> SegmentTime:
@@ -208,17 +195,18 @@ class _Run:
     def _together(self, running: tuple[int, ...]) -> int:
         """Cycles of one step in which some children of a cut run side by side, from an empty mesh."""
         program, whole = self._program(running)
-        mesh = self.by.mesh
+        network = self.by.routers
         kept, tree = np.unique(whole.tree, return_inverse=True)
         run = programs.run_program(
-            mesh.routers,
+            network.routers,
             whole.source,
             whole.flits,
             tree.astype(np.int64),
             self.ports[kept],
-            self.by.period,
+            network.link[:, :, PERIOD],
             program,
             CYCLE_LIMIT,
+            network.link,
         )
         if run.status == STUCK:
             raise UserError("packets block each other", where=f"system {self.by.of.system.name!r}")
@@ -242,7 +230,7 @@ class _Run:
         groups, stage, stages, compute, counts = (np.zeros(n, np.int64) for _ in range(5))
         kind[0], first[0], groups[0] = programs.TOGETHER, 1, 1
         parts = [self.parts[node] for node in nodes if node in self.parts]
-        busy = np.zeros((n, len(self.by.lists.trees.ports)), np.int64)
+        busy = np.zeros((n, self.by.lists.drams), np.int64)
         for i, node in enumerate(nodes[1:], 1):
             inside, leaf = node not in running, shape.kind[node] == LEAF
             kind[i] = programs.PART if leaf else KINDS[int(shape.kind[node])]

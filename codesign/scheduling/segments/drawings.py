@@ -2,17 +2,24 @@
 
 from collections.abc import Sequence
 from html import escape
+from math import hypot
 
-from codesign.arch.core_kinds import core_places, kind_of_core, kinds_of
+import numpy as np
+
+from codesign.arch.core_kinds import kind_of_core, kinds_of
+from codesign.arch.core_network import LinkTable
 from codesign.arch.many_core import ManyCore
 from codesign.core.kernel_library import IntArray
 from codesign.scheduling.segments.kernels import fabric
+from codesign.scheduling.segments.system_arrays import links_of
 from codesign.scheduling.segments.timeline import LayerRuns
 
 CELL, GAP, MARGIN = 46, 20, 30
 """Side of a core, distance of cores, border of a drawing, pixels."""
 
-STEPS = {fabric.EAST: (1, 0), fabric.WEST: (-1, 0), fabric.NORTH: (0, 1), fabric.SOUTH: (0, -1)}
+SIDE, BOWS = 5.0, (56.0, 68.0)
+"""Distance of a link from the line between its ends, and of a bow's control point in either direction, pixels."""
+
 GOLDEN = 0.618034
 """Share of the colour circle between neighbouring layers: neighbours look different."""
 
@@ -33,40 +40,21 @@ def heat_colour(share: float) -> str:
     return f"hsl({55 - 55 * share:.0f} {20 + 75 * share:.0f}% {82 - 36 * share:.0f}%)"
 
 
-def link_shares(system: ManyCore, counter: IntArray, time: float) -> dict[tuple[int, int, int], tuple[int, float]]:
-    """Words of every used link ``(x, y, direction)`` and the share of the time it is busy (rule M92)."""
-    found: dict[tuple[int, int, int], tuple[int, float]] = {}
-    for x in range(-1, system.width + 1):
-        for y in range(system.height):
-            for direction in STEPS:
-                words = int(counter[fabric.LINKS + 4 * ((x + 1) * system.height + y) + direction])
-                if words:
-                    wide = (
-                        system.dies.words_per_cycle
-                        if crosses(system, x, y, direction)
-                        else system.links.words_per_cycle
-                    )
-                    found[x, y, direction] = words, words / wide / system.clock_ghz / max(time, 1.0)
-    return found
+def link_shares(system: ManyCore, counter: IntArray, time: float) -> dict[int, tuple[int, float]]:
+    """Words of every used link, by its number, and the share of the time it is busy (rule M92)."""
+    table = links_of(system)
+    rate = np.where(table.borders > 0, system.dies.words_per_cycle, system.links.words_per_cycle)
+    words = counter[fabric.LINKS : fabric.LINKS + len(rate)]
+    shares = words / rate / system.clock_ghz / max(time, 1.0)
+    return {int(link): (int(words[link]), float(shares[link])) for link in np.flatnonzero(words)}
 
 
-def crosses(system: ManyCore, x: int, y: int, direction: int) -> bool:
-    """Whether a link leaves a die; with several dies, memories are on dies of their own."""
-    if system.dies.count == 1:
-        return False
-    wide, high = system.width // system.dies.x, system.height // system.dies.y
-    dx, dy = STEPS[direction]
-    return (x // wide, y // high) != ((x + dx) // wide, (y + dy) // high)
-
-
-def _centre(system: ManyCore, x: int, y: int) -> tuple[float, float]:
+def _centre(system: ManyCore, x: float, y: float) -> tuple[float, float]:
     pitch = CELL + GAP
     return MARGIN + pitch * (x + 1) + CELL / 2, MARGIN + pitch * (system.height - 1 - y) + CELL / 2
 
 
-def mesh_svg(
-    system: ManyCore, runs: Sequence[LayerRuns], loads: dict[tuple[int, int, int], tuple[int, float]], busiest: float
-) -> str:
+def mesh_svg(system: ManyCore, runs: Sequence[LayerRuns], loads: dict[int, tuple[int, float]], busiest: float) -> str:
     """A mesh whose cores have the colours of their layers and whose links those of their loads.
 
     Args:
@@ -79,14 +67,17 @@ def mesh_svg(
     wide, high = pitch * (system.width + 2) + 2 * MARGIN, pitch * system.height + 2 * MARGIN
     parts = [f'<svg class="mesh" viewBox="0 0 {wide} {high}" width="{min(wide, 620)}">']
     parts += _die_boxes(system)
-    for (x, y, direction), (words, share) in loads.items():
-        parts.append(_link(system, x, y, direction, words, share, busiest))
+    table = links_of(system)
+    for link, (words, share) in loads.items():
+        parts.append(_link(system, table, link, words, share, busiest))
+    if system.network.topology == "crossbar":
+        parts.append(_switch(system))
     by_core: dict[int, list[LayerRuns]] = {}
     for run in runs:
         for core in range(run.first_core, run.past_core):
             by_core.setdefault(core, []).append(run)
-    for core in range(system.cores):
-        parts.append(_core(system, core, by_core.get(core, [])))
+    for core, (x, y) in enumerate(system.core_places):
+        parts.append(_core(system, core, x, y, by_core.get(core, [])))
     for number, ports in enumerate(system.memories.ports):
         for x, y in ports:
             cx, cy = _centre(system, x, y)
@@ -107,23 +98,48 @@ def _die_boxes(system: ManyCore) -> list[str]:
     ]
 
 
-def _link(system: ManyCore, x: int, y: int, direction: int, words: int, share: float, busiest: float) -> str:
-    dx, dy = STEPS[direction]
-    (ax, ay), (bx, by) = _centre(system, x, y), _centre(system, x + dx, y + dy)
-    side = 5.0
-    ox, oy = (0.0, side * dx) if dx else (side * dy, 0.0)
+def _place(system: ManyCore, place: int) -> tuple[float, float]:
+    """Column and row of a place; a crossbar stands in the middle."""
+    if place == system.grid.places:
+        return (system.width - 1) / 2, (system.height - 1) / 2
+    return system.grid.where(place)
+
+
+def _name(system: ManyCore, place: int) -> str:
+    return "the crossbar" if place == system.grid.places else "({}, {})".format(*system.grid.where(place))
+
+
+def _link(system: ManyCore, table: LinkTable, link: int, words: int, share: float, busiest: float) -> str:
+    """A link beside the one back; links longer than the distance of two cores are bows along their rows or columns."""
+    start, end, pitches = int(table.start[link]), int(table.end[link]), int(table.pitches[link])
+    (ax, ay), (bx, by) = (_centre(system, *_place(system, place)) for place in (start, end))
+    size = hypot(bx - ax, by - ay)
+    nx, ny = -(by - ay) / size, (bx - ax) / size
+    ox, oy, bow = -SIDE * nx, -SIDE * ny, 0.0
+    if pitches > 1 and system.network.topology != "crossbar":
+        bow = BOWS[start > end]
     relative = share / busiest if busiest else 0.0
-    title = f"({x}, {y}) to ({x + dx}, {y + dy}): {words:,} words, busy {share:.0%} of the time"
-    if crosses(system, x, y, direction):
-        title += ", between dies"
+    title = f"{_name(system, start)} to {_name(system, end)}: {words:,} words, busy {share:.0%} of the time"
+    title += f", {pitches} pitches" if pitches > 1 else ""
+    title += ", between dies" if table.borders[link] else ""
+    if bow:  # both directions on one side, one outside the other
+        side = 1 if start < end else -1
+        mx, my = (ax + bx) / 2 + side * bow * nx, (ay + by) / 2 + side * bow * ny
+        way = f'd="M{ax:g} {ay:g}Q{mx:g} {my:g} {bx:g} {by:g}" fill="none"'
+    else:
+        way = f'd="M{ax + ox:g} {ay + oy:g}L{bx + ox:g} {by + oy:g}"'
     return (
-        f'<line x1="{ax + ox:g}" y1="{ay + oy:g}" x2="{bx + ox:g}" y2="{by + oy:g}" stroke="{heat_colour(relative)}" '
-        f'stroke-width="{2 + 4 * relative:.1f}"><title>{title}</title></line>'
+        f'<path class="link" {way} stroke="{heat_colour(relative)}" '
+        f'stroke-width="{2 + 4 * relative:.1f}"><title>{title}</title></path>'
     )
 
 
-def _core(system: ManyCore, core: int, runs: Sequence[LayerRuns]) -> str:
-    x, y = core_places(system)[core]
+def _switch(system: ManyCore) -> str:
+    x, y = _centre(system, (system.width - 1) / 2, (system.height - 1) / 2)
+    return f'<circle class="port" cx="{x:g}" cy="{y:g}" r="{GAP / 2:g}"><title>the crossbar</title></circle>'
+
+
+def _core(system: ManyCore, core: int, x: int, y: int, runs: Sequence[LayerRuns]) -> str:
     cx, cy = _centre(system, x, y)
     left, top = cx - CELL / 2, cy - CELL / 2
     names = escape(", ".join(run.name for run in runs)) or "idle"

@@ -114,11 +114,6 @@ class Row:
         """Words times links between dies."""
         return int(self.counter[fabric.DIE_HOPS])
 
-    @property
-    def busiest_link(self) -> int:
-        """Words of the busiest link."""
-        return int(self.counter[fabric.LINKS : fabric.LINKS + 4 * self.usage_bytes.shape[1]].max())
-
 
 @final
 @dataclass(frozen=True)
@@ -154,6 +149,9 @@ class Evaluator:
         network: The layers.
         semantics: Whose rules hold.
         core_figures: Figures of one core for each layer, where another program's core mapper is not known.
+
+    Raises:
+        UserError: A recorded program's rules for a network other than a mesh with X-Y routing.
     """
 
     def __init__(
@@ -163,6 +161,13 @@ class Evaluator:
         semantics: Semantics,
         core_figures: dict[int, FloatArray] | None = None,
     ) -> None:
+        if semantics.counting != fabric.OWN and not system.network.is_plain:
+            raise UserError(
+                f"the rules of SET and Gemini know a mesh with X-Y routing alone, got a {system.network.topology} routed by "
+                f"{system.network.way!r}",
+                where=f"system {system.name!r}",
+                hint="`--mode own`",
+            )
         self.system, self.network, self.semantics = system, network, semantics
         self.core_kinds = kinds_of(system)
         self.kinds = len(self.core_kinds)

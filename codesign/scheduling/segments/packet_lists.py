@@ -5,9 +5,9 @@ from typing import Protocol, final
 
 import numpy as np
 
-from codesign.arch.many_core import ManyCore
 from codesign.core.kernel_library import FloatArray, IntArray
 from codesign.scheduling.segments.kernels import transfer_list
+from codesign.scheduling.segments.network_routers import MeshRouters, TableRouters, TreeKey
 from codesign.scheduling.segments.transfers import ON_CHIP, Transfer
 
 
@@ -69,42 +69,14 @@ class Packets:
 
 @final
 class PacketTrees:
-    """All trees of packets met so far, by source and targets."""
+    """All trees of packets met so far, by way, source and targets."""
 
-    def __init__(self, system: ManyCore) -> None:
-        self.width, self.height = system.width + 2, system.height
-        self.known: dict[tuple[int, ...], int] = {}
-        self.router: dict[int, int] = {}
-        self.ports = [[self._port(x, y, system.width) for x, y in ports] for ports in system.memories.ports]
+    def __init__(self) -> None:
+        self.known: dict[TreeKey, int] = {}
 
-    def node(self, site: int) -> int:
-        """Node of a site: the mesh of routers is wider by the columns of DRAM ports."""
-        x, y = divmod(site, self.height)
-        return y * self.width + x
-
-    def _port(self, x: int, y: int, width: int) -> int:
-        """Node of a DRAM port: a column beside the mesh, or beside the core at the edge that it is joined to (rule M102)."""
-        router = y * self.width + x + 1
-        node = router - 1 if x == 0 else router + 1 if x == width - 1 else router
-        self.router[node] = router
-        return node
-
-    def number(self, source: int, targets: tuple[int, ...]) -> int:
+    def number(self, which: int, source: int, targets: tuple[int, ...]) -> int:
         """Number of a tree of nodes."""
-        return self.known.setdefault((source, *targets), len(self.known))
-
-    def output_ports(self) -> IntArray:
-        """Trees x nodes, output ports as bits."""
-        found = np.zeros((len(self.known), self.width * self.height), np.int64)
-        keys = list(self.known)
-        source = np.array([key[0] for key in keys], np.int64)
-        first = np.cumsum([0, *(len(key) - 1 for key in keys)]).astype(np.int64)
-        target = np.array([node for key in keys for node in key[1:]], np.int64)
-        beside = np.arange(self.width * self.height)
-        for node, router in self.router.items():
-            beside[node] = router
-        transfer_list.fill_trees(self.width, source, beside[source], first, target, beside[target], found)
-        return found
+        return self.known.setdefault((which, source, targets), len(self.known))
 
 
 @final
@@ -134,14 +106,17 @@ class PacketLists:
     """Makes the packets of layers.
 
     Args:
-        system: The machine.
+        routers: The network.
+        flit_words: Words of a flit.
         memory: When its DRAMs serve packets.
         packet_flits: Most flits of a packet.
     """
 
-    def __init__(self, system: ManyCore, memory: MemoryClock, packet_flits: int) -> None:
-        self.trees, self.memory, self.packet_flits = PacketTrees(system), memory, packet_flits
-        self.flit_words = system.links.words_per_cycle
+    def __init__(
+        self, routers: MeshRouters | TableRouters, flit_words: int, memory: MemoryClock, packet_flits: int
+    ) -> None:
+        self.routers, self.trees, self.memory, self.packet_flits = routers, PacketTrees(), memory, packet_flits
+        self.flit_words, self.drams = flit_words, len(routers.ports)
 
     def packets(self, transfers: list[Transfer], compute: int) -> Packets:
         """The packets of one run of a layer (rules M103, M104).
@@ -150,7 +125,7 @@ class PacketLists:
             transfers: All of the run's.
             compute: Cycles of its cores.
         """
-        busy = np.zeros(len(self.trees.ports), np.int64)
+        busy = np.zeros(self.drams, np.int64)
         ways = self._ways(transfers)
         if ways is None:
             none = np.zeros(0, np.int64)
@@ -172,17 +147,20 @@ class PacketLists:
         """Where flits come from and go to; None where nothing moves."""
         rows: list[tuple[int, int, int, int, int]] = []
         words: list[float] = []
-        cursor = [0] * len(self.trees.ports)
+        cursor = [0] * self.drams
         for transfer in transfers:
-            nodes = tuple(self.trees.node(site) for site in transfer.cores)
+            nodes = tuple(self.routers.node(site) for site in transfer.cores)
             whole = -(-transfer.words // self.flit_words)
-            ways = [(self.trees.node(transfer.sender), nodes, whole)]
+            ways = [(self.routers.node(transfer.sender), nodes, whole)]
             if transfer.dram != ON_CHIP:
                 ways = self._port_ways(transfer, nodes, whole, cursor)
             for source, targets, flits in ways:
-                tree = self.trees.number(source, targets)
-                rows.append((source, flits, tree, transfer.dram, int(transfer.written)))
-                words.append(transfer.words / whole)
+                for which in range(self.routers.ways):
+                    part = (flits + self.routers.ways - 1 - which) // self.routers.ways
+                    if part:
+                        tree = self.trees.number(which, source, targets)
+                        rows.append((source, part, tree, transfer.dram, int(transfer.written)))
+                        words.append(transfer.words / whole)
         if not rows:
             return None
         columns = np.array(rows, np.int64).T.copy()
@@ -192,7 +170,7 @@ class PacketLists:
         self, transfer: Transfer, nodes: tuple[int, ...], whole: int, cursor: list[int]
     ) -> list[tuple[int, tuple[int, ...], int]]:
         """Source, targets and flits through every port of a DRAM: flits take the ports in turn."""
-        ports = self.trees.ports[transfer.dram]
+        ports = self.routers.ports[transfer.dram]
         begin, n = cursor[transfer.dram], len(ports)
         cursor[transfer.dram] += whole
         ways = []

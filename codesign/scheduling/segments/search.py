@@ -32,7 +32,7 @@ from codesign.scheduling.segments.layers import SegmentNetwork
 from codesign.scheduling.segments.layouts import layout_of
 from codesign.scheduling.segments.mapped_cores import MAPPED
 from codesign.scheduling.segments.segment_tree import Cut, CutKind, Leaf, Node, leaves
-from codesign.scheduling.segments.system_arrays import tile_sizes
+from codesign.scheduling.segments.system_arrays import mean_way, tile_sizes
 
 MOST_EDGES = 60
 """Producers of one layer that the search can tell apart."""
@@ -197,6 +197,7 @@ def problem_arrays(evaluator: Evaluator, batch: int, least_use: float) -> Proble
     lane_pj = system.dies.lanes * int(system.dies.mw_per_lane)
     die_pj = 0.0 if system.dies.lanes else system.dies.pj_per_word_hop
     prices = [system.links.pj_per_word_hop, die_pj, system.memories.pj_per_word, lane_pj, system.clock_ghz]
+    prices.append(mean_way(system))
     big = [[core.big.bytes, core.output_reserve_bytes] for core in evaluator.records]
     mapped = [int(kind.architecture is not None) for kind in evaluator.core_kinds]
     exact = EXACT_ENTRIES if any(mapped) else 1

@@ -1,8 +1,11 @@
 """Cores and what joins them in the form of the kernels (rules M3, M11)."""
 
+from functools import lru_cache
+
 import numpy as np
 
-from codesign.arch.core_kinds import core_places, kind_counts
+from codesign.arch.core_kinds import kind_counts
+from codesign.arch.core_network import Grid, LinkTable, link_table
 from codesign.arch.many_core import ManyCore, VectorMacCore
 from codesign.core.kernel_library import IntArray
 from codesign.scheduling.segments.kernels import core_mapper, fabric
@@ -14,6 +17,10 @@ HOP_CYCLES, INTERFACE_CYCLES = 5, 20
 MARGIN_PERCENT = 40
 """How much longer words on the busiest link or core take than at its full rate: wormhole routers fill links to about 70 % where
 packets of several transfers meet (rule M33). Chosen on ResNet-50 and GoogLeNet on 6x6."""
+
+
+STEPS = {fabric.EAST: (1, 0), fabric.WEST: (-1, 0), fabric.NORTH: (0, 1), fabric.SOUTH: (0, -1)}
+"""Directions of the links of a mesh."""
 
 
 def core_arrays(core: VectorMacCore) -> core_mapper.Core:
@@ -46,31 +53,53 @@ def cores_arrays(cores: tuple[VectorMacCore, ...]) -> core_mapper.Cores:
 
 def site_kinds(system: ManyCore) -> IntArray:
     """Kind of the core at every site; 0 beside the mesh."""
-    found = np.zeros((system.width + 2) * system.height, np.int64)
+    found = np.zeros(system.grid.places, np.int64)
     core = 0
     for kind, count in enumerate(kind_counts(system)):
-        for x, y in core_places(system)[core : core + count]:
-            found[(x + 1) * system.height + y] = kind
+        for x, y in system.core_places[core : core + count]:
+            found[system.grid.place(x, y)] = kind
         core += count
     return found
 
 
-def links_between_dies(system: ManyCore) -> IntArray:
-    """1 for every link that leaves a die; with several dies those to the DRAM columns too."""
-    height = system.height
-    found = np.zeros(4 * (system.width + 2) * height, np.int64)
-    if system.dies.count == 1:
-        return found
-    die_w, die_h = system.width // system.dies.x, height // system.dies.y
-    for y in range(height):
-        for x in range(0, system.width + 1, die_w):
-            found[4 * (x * height + y) + fabric.EAST] = 1
-            found[4 * ((x + 1) * height + y) + fabric.WEST] = 1
-    for x in range(system.width):
-        for y in range(die_h, height, die_h):
-            found[4 * ((x + 1) * height + y - 1) + fabric.NORTH] = 1
-            found[4 * ((x + 1) * height + y) + fabric.SOUTH] = 1
-    return found
+def links_of(system: ManyCore) -> LinkTable:
+    """Links of a system; of a mesh with X-Y routing those of all four directions of every place, without ways (rule M115).
+
+    With several dies the links to the DRAM columns are between dies too.
+    """
+    return _mesh_links(system.grid) if system.network.is_plain else link_table(system.network, system.grid)
+
+
+@lru_cache(maxsize=64)
+def _mesh_links(grid: Grid) -> LinkTable:
+    count = 4 * grid.places
+    start, end = np.repeat(np.arange(grid.places), 4), np.full(count, -1, np.int64)
+    borders = np.zeros(count, np.int64)
+    for link in range(count):
+        (x, y), (dx, dy) = grid.where(link // 4), STEPS[link % 4]
+        if -1 <= x + dx <= grid.width and 0 <= y + dy < grid.height:
+            end[link] = grid.place(x + dx, y + dy)
+            if dx or 0 <= x < grid.width:  # words to memories may go along a column of ports, which no border cuts
+                borders[link] = grid.borders((x, y), (x + dx, y + dy))
+    none = np.zeros((0, 0, 0), np.int64)
+    return LinkTable(start, end, np.ones(count, np.int64), borders, none, none)
+
+
+def pitches_between(system: ManyCore) -> IntArray:
+    """Pitches of the way from every place to every other, places x places."""
+    if not system.network.is_plain:
+        return links_of(system).pitches_between()
+    x, y = np.divmod(np.arange(system.grid.places), system.height)
+    return np.abs(x[:, None] - x) + np.abs(y[:, None] - y)
+
+
+def mean_way(system: ManyCore) -> float:
+    """Pitches of an average way between cores; (width + height) / 3 on a mesh."""
+    if system.network.is_plain:
+        return (system.width + system.height) / 3.0
+    cores = [system.grid.place(x, y) for x, y in system.core_places]
+    between = pitches_between(system)[np.ix_(cores, cores)]
+    return float(between.sum() / max(1, system.cores * (system.cores - 1)))
 
 
 def fabric_arrays(system: ManyCore, counting: int, drop_shifted: bool, steps: bool) -> fabric.Fabric:
@@ -82,11 +111,14 @@ def fabric_arrays(system: ManyCore, counting: int, drop_shifted: bool, steps: bo
         drop_shifted: Whether the underflow that drops concatenated inputs is kept (rule M20).
         steps: Whether words bound every step (rule M33).
     """
-    ports = [[(x + 1) * system.height + y for x, y in ports] for ports in system.memories.ports]
+    grid = system.grid
+    ports = [[grid.place(x, y) for x, y in ports] for ports in system.memories.ports]
+    links = links_of(system)
+    fill = INTERFACE_CYCLES + round(HOP_CYCLES * 3 * mean_way(system)) // 2
     return fabric.Fabric(
         system.width,
         system.height,
-        system.stride,
+        np.array([grid.place(x, y) for x, y in system.core_places], np.int64),
         system.width // system.dies.x,
         system.height // system.dies.y,
         system.links.words_per_cycle,
@@ -94,12 +126,13 @@ def fabric_arrays(system: ManyCore, counting: int, drop_shifted: bool, steps: bo
         system.memories.words_per_cycle_each,
         len(ports),
         np.array(ports, np.int64),
-        links_between_dies(system),
+        np.stack([links.borders, links.pitches - links.borders, links.start]),
+        links.before,
+        np.zeros(links.before.shape[1] + 1, np.int64),
         counting,
         int(drop_shifted),
-        INTERFACE_CYCLES + HOP_CYCLES * (system.width + system.height) // 2 if steps else 0,
+        fill if steps else 0,
         MARGIN_PERCENT if steps else 0,
-        np.array([(x + 1) * system.height + y for x, y in core_places(system)], np.int64),
     )
 
 

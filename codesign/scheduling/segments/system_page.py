@@ -87,8 +87,9 @@ def _summary(evaluator: Evaluator, found: Evaluation, bound: SegmentBound | None
         ("energy", f"{whole.energy_pj / 1e6:,.4g} µJ"),
         ("energy x time", f"{found.edp:.5g} pJ x cycles"),
         ("DRAM", f"{whole.dram_words:,} bytes"),
-        ("words x links", f"{whole.hops:,} on dies, {whole.die_hops:,} between dies"),
+        ("words x pitches of links", f"{whole.hops:,} on dies, {whole.die_hops:,} between dies"),
         ("system", f"{system.width} x {system.height} cores on {system.dies.count} dies: {_kinds(evaluator)}"),
+        ("network", f"{system.network.topology}, routed by {system.network.way}"),
         ("area and cost", f"{cost.total_mm2:,.1f} mm², {cost.overall_usd:,.2f} USD"),
         ("figures", recorded_text(system_provenance(system))),
     ]

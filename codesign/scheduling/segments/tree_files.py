@@ -3,7 +3,6 @@
 from itertools import permutations
 from typing import Any
 
-from codesign.arch.core_kinds import core_places
 from codesign.arch.many_core import ManyCore
 from codesign.core.errors import UserError
 from codesign.core.fields import Fields
@@ -180,7 +179,7 @@ def tree_lines(evaluation: Evaluation, network: SegmentNetwork) -> list[str]:
 
 
 def core_map(evaluation: Evaluation, network: SegmentNetwork, segment: int, system: ManyCore) -> list[str]:
-    """Which layers run on which core in one segment: a mesh as text, the highest row first (rules M3, M112).
+    """Which layers run on which core in one segment: the cores as text, the highest row first (rules M3, M112).
 
     Args:
         evaluation: The tree.
@@ -200,10 +199,10 @@ def core_map(evaluation: Evaluation, network: SegmentNetwork, segment: int, syst
         if shape.layer[i] >= 0 and inside:
             for core in range(int(shape.core_first[i]), int(shape.core_past[i])):
                 names.setdefault(core, []).append(int(shape.layer[i]))
-    places = core_places(system)
     grid = [["-"] * system.width for _ in range(system.height)]
     for core, layers in names.items():
-        x, y = places[core]
-        grid[y][x] = network.layers[layers[0]].name + (f"+{len(layers) - 1}" if len(layers) > 1 else "")
+        x, y = system.core_places[core]
+        shown = network.layers[layers[0]].name + (f"+{len(layers) - 1}" if len(layers) > 1 else "")
+        grid[y][x] = shown
     size = max(len(cell) for row in grid for cell in row)
     return ["  ".join(cell.ljust(size) for cell in row).rstrip() for row in reversed(grid)]

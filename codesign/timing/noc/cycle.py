@@ -1,4 +1,4 @@
-"""The phases of one cycle of a mesh of routers, in their order.
+"""The phases of one cycle of a network of routers, in their order.
 
 Events arrive, sources inject, then router by router: heads are routed and ask for channels, channels ask for the switch,
 channels are allocated, flits cross the switch, channels that were won are taken. The rules:
@@ -25,20 +25,25 @@ channels are allocated, flits cross the switch, channels that were won are taken
 * M12: With trees, ``packet_flits`` is at most ``buffer_flits``.
 * M13: A packet with one target is a tree with one branch at every node, with the recorded arrivals.
 * M14: A link that is slower than the routers takes a flit when its period is over; periods count in 64ths of a cycle.
+* M15: With two classes of channels, the lower half of a port's is for early packets and the upper half for late ones, but
+  at the node's own port. A tree says at every port which it is.
+* M16: A long link takes its delay more for a flit, and for a credit back.
 """
 
 from codesign.core.jit import njit_inline
-from codesign.cost.mesh import LOCAL, PORTS, neighbour, route
+from codesign.cost.mesh import LOCAL, route
 from codesign.timing.noc.state import (
     ACTIVE,
     ARRIVE,
     AT,
+    BACK,
     BRANCH_SENT,
     BRANCH_VC,
     CREDIT,
     CREDIT_RETURN,
     CREDIT_ROUTER,
     CREDIT_SOURCE,
+    DELAY,
     DELIVERED,
     FLIGHT,
     FLIT,
@@ -51,6 +56,8 @@ from codesign.timing.noc.state import (
     IN_NETWORK,
     INJECTION,
     LAST_ARRIVAL,
+    LATE,
+    LATE_PORTS,
     LINK_TICKS,
     MOVED,
     NOBODY,
@@ -67,6 +74,7 @@ from codesign.timing.noc.state import (
     SWITCH_ACCEPT,
     SWITCH_GRANT,
     SWITCH_VC,
+    TO,
     VC,
     VC_ACCEPT,
     VC_GRANT,
@@ -81,7 +89,7 @@ from codesign.timing.noc.state import (
     lowest,
 )
 
-_ALL_PORTS = (1 << PORTS) - 1
+_ROUTED_PORTS = (1 << LATE_PORTS) - 1
 
 
 @njit_inline
@@ -173,10 +181,10 @@ def _take_source_channel(routers: Routers, packets: Packets, network: Network, r
 @njit_inline
 def route_and_ask(routers: Routers, traffic: TreeTraffic, network: Network, requests: Requests, r: int, t: int) -> bool:
     """Packets that come to the front get their ports; those that are routed ask for channels (M2, M10); whether any asks."""
-    for o in range(PORTS):
+    for o in range(routers.ports):
         requests.asks[o] = 0
         requests.winners[o] = 0
-        for p in range(PORTS):
+        for p in range(routers.ports):
             requests.candidate[p, o] = NOBODY
     requests.to_send[0] = 0
     any_ask = False
@@ -204,10 +212,12 @@ def _come_to_front(routers: Routers, traffic: TreeTraffic, network: Network, r: 
     network.input[r, i, GONE] = 0
     network.input[r, i, ACTIVE] = 0
     if traffic.ports.shape[0] > 0:
-        network.input[r, i, ROUTED] = traffic.ports[traffic.tree[packet], r]
+        ports = traffic.ports[traffic.tree[packet], r]
+        network.input[r, i, ROUTED] = ports & _ROUTED_PORTS
+        network.input[r, i, LATE] = ports >> LATE_PORTS
     else:
         network.input[r, i, ROUTED] = 1 << route(r, traffic.tree[packet], routers.width)
-    for o in range(PORTS):
+    for o in range(routers.ports):
         network.branch[r, i, o, BRANCH_SENT] = 0
 
 
@@ -219,7 +229,7 @@ def ask_for_switch(routers: Routers, network: Network, requests: Requests, r: in
     """
     mask = network.occupied[r]
     port_mask = (1 << routers.channels) - 1
-    for p in range(PORTS):
+    for p in range(routers.ports):
         those = (mask >> (p * routers.channels)) & port_mask
         if those == 0:
             continue
@@ -230,7 +240,7 @@ def ask_for_switch(routers: Routers, network: Network, requests: Requests, r: in
             c = begin + lowest(certain)
             certain &= certain - 1
             c = c - routers.channels if c >= routers.channels else c
-            _ask_with_channel(network, requests, r, p, p * routers.channels + c)
+            _ask_with_channel(routers, network, requests, r, p, p * routers.channels + c)
         if routers.speculative and any_ask:
             while turned:
                 c = begin + lowest(turned)
@@ -240,7 +250,7 @@ def ask_for_switch(routers: Routers, network: Network, requests: Requests, r: in
 
 
 @njit_inline
-def _ask_with_channel(network: Network, requests: Requests, r: int, p: int, i: int) -> None:
+def _ask_with_channel(routers: Routers, network: Network, requests: Requests, r: int, p: int, i: int) -> None:
     """Certain requests: a branch with an output channel, a credit of it and a flit that it has not sent."""
     ports = network.input[r, i, ACTIVE]
     there = network.input[r, i, GONE] + network.input[r, i, HELD]
@@ -251,7 +261,7 @@ def _ask_with_channel(network: Network, requests: Requests, r: int, p: int, i: i
             continue
         if network.output[r, network.branch[r, i, o, BRANCH_VC], CREDIT] > 0:
             requests.candidate[p, o] = i
-            requests.to_send[0] |= 1 << (o * PORTS + p)
+            requests.to_send[0] |= 1 << (o * routers.ports + p)
 
 
 @njit_inline
@@ -266,21 +276,40 @@ def _ask_on_speculation(routers: Routers, network: Network, requests: Requests, 
         for v in range(o * routers.channels, (o + 1) * routers.channels):
             if network.output[r, v, HOLDER] < 0 and network.output[r, v, CREDIT] > 0:
                 requests.candidate[p, o] = i
-                requests.to_send[0] |= 1 << (o * PORTS + p)
+                requests.to_send[0] |= 1 << (o * routers.ports + p)
                 break
+
+
+@njit_inline
+def _late_ones(network: Network, r: int, o: int, asks: int) -> int:
+    """The channels among those that ask for a port whose packets are to take the upper half of its channels (M15)."""
+    found = 0
+    while asks:
+        i = lowest(asks)
+        asks &= asks - 1
+        found |= ((network.input[r, i, LATE] >> o) & 1) << i
+    return found
 
 
 @njit_inline
 def allocate_channels(routers: Routers, network: Network, requests: Requests, r: int) -> None:
     """One iteration of iSLIP between free output channels and the branches that ask (M4, M5)."""
-    n_vc = PORTS * routers.channels
+    n_vc = routers.ports * routers.channels
     some = 0
-    for o in range(PORTS):
-        if requests.asks[o] == 0:
+    for o in range(routers.ports):
+        asks = requests.asks[o]
+        if asks == 0:
             continue
+        halves = routers.classes == 2 and o != LOCAL
+        late = _late_ones(network, r, o, asks) if halves else 0
         for v in range(o * routers.channels, (o + 1) * routers.channels):
+            if halves:
+                upper = 2 * (v - o * routers.channels) >= routers.channels
+                asks = late if upper else requests.asks[o] & ~late
+                if asks == 0:
+                    continue
             if network.output[r, v, HOLDER] < 0:
-                i = first_from(requests.asks[o], network.output[r, v, VC_GRANT])
+                i = first_from(asks, network.output[r, v, VC_GRANT])
                 if (some >> i) & 1 == 0:
                     requests.granted[i] = 0
                     some |= 1 << i
@@ -310,19 +339,19 @@ def cross_switch(
 
     A link that is slower than the routers takes no flit before its period is over (M14).
     """
-    offers = 0  # bit p * PORTS + o
-    for o in range(PORTS):
-        those = (requests.to_send[0] >> (o * PORTS)) & _ALL_PORTS
+    offers, all_ports = 0, (1 << routers.ports) - 1  # bit p * ports + o
+    for o in range(routers.ports):
+        those = (requests.to_send[0] >> (o * routers.ports)) & all_ports
         if those and network.link[r, o, FREE_AT] <= t * LINK_TICKS:
-            offers |= 1 << (first_from(those, network.port[r, o, SWITCH_GRANT]) * PORTS + o)
-    for p in range(PORTS):
-        those = (offers >> (p * PORTS)) & _ALL_PORTS
+            offers |= 1 << (first_from(those, network.port[r, o, SWITCH_GRANT]) * routers.ports + o)
+    for p in range(routers.ports):
+        those = (offers >> (p * routers.ports)) & all_ports
         if those == 0:
             continue
         o = first_from(those, network.port[r, p, SWITCH_ACCEPT])
         i = requests.candidate[p, o]
         after = i + 1 - p * routers.channels
-        network.port[r, p, SWITCH_ACCEPT] = o + 1 if o + 1 < PORTS else 0
+        network.port[r, p, SWITCH_ACCEPT] = o + 1 if o + 1 < routers.ports else 0
         network.port[r, p, SWITCH_VC] = after if after < routers.channels else 0
         others = _same_flit(network, requests, r, p, i, o, those)
         _send(routers, traffic, packets, network, requests, r, p, i, o, t)
@@ -352,7 +381,7 @@ def _send(
     o: int, t: int,
 ) -> None:  # fmt: skip
     """Send a flit of input channel i to output o; a speculative win counts only with a channel and a credit (M6)."""
-    network.port[r, o, SWITCH_GRANT] = p + 1 if p + 1 < PORTS else 0
+    network.port[r, o, SWITCH_GRANT] = p + 1 if p + 1 < routers.ports else 0
     if (network.input[r, i, ACTIVE] >> o) & 1:
         v = network.branch[r, i, o, BRANCH_VC]
     else:
@@ -377,16 +406,16 @@ def _send(
         if sent == 1:
             packets.head_arrive[packet] = max(packets.head_arrive[packet], t + FLIGHT)
         if tail:
-            _reach_leaf(traffic, packets, network, packet, t + FLIGHT)
+            reach_leaf(traffic, packets, network, packet, t + FLIGHT)
         _post(network, t + FLIGHT + CREDIT_RETURN, CREDIT_ROUTER, r, v, NOBODY)
     else:
         network.totals[IN_NETWORK] += 1
-        channel = ((o ^ 1) - o) * routers.channels + v
-        _post(network, t + FLIGHT, ARRIVE, neighbour(r, o, routers.width), channel, packet)
+        channel = (network.link[r, o, BACK] - o) * routers.channels + v
+        _post(network, t + FLIGHT + network.link[r, o, DELAY], ARRIVE, network.link[r, o, TO], channel, packet)
 
 
 @njit_inline
-def _reach_leaf(traffic: TreeTraffic, packets: Packets, network: Network, packet: int, arrival: int) -> None:
+def reach_leaf(traffic: TreeTraffic, packets: Packets, network: Network, packet: int, arrival: int) -> None:
     """A tail leaves the network; with the last one of its tree the packet has arrived, and its follower waits for one less."""
     totals = network.totals
     packets.remaining[packet] -= 1
@@ -421,9 +450,9 @@ def _leave_buffer(routers: Routers, traffic: TreeTraffic, network: Network, r: i
         if p == LOCAL:
             _post(network, t + CREDIT_RETURN, CREDIT_SOURCE, r, i - p * routers.channels, NOBODY)
         else:
-            channel = ((p ^ 1) - p) * routers.channels + i
-            later = t + CREDIT_RETURN + routers.credit_cycles
-            _post(network, later, CREDIT_ROUTER, neighbour(r, p, routers.width), channel, NOBODY)
+            channel = (network.link[r, p, BACK] - p) * routers.channels + i
+            later = t + CREDIT_RETURN + routers.credit_cycles + network.link[r, p, DELAY]
+            _post(network, later, CREDIT_ROUTER, network.link[r, p, TO], channel, NOBODY)
     if network.input[r, i, HELD] == 0:
         network.occupied[r] &= ~(1 << i)
     if left == 0:
@@ -431,9 +460,9 @@ def _leave_buffer(routers: Routers, traffic: TreeTraffic, network: Network, r: i
 
 
 @njit_inline
-def take_channels(network: Network, requests: Requests, r: int) -> None:
+def take_channels(routers: Routers, network: Network, requests: Requests, r: int) -> None:
     """Channels that were won take effect from the next cycle on (M4)."""
-    for o in range(PORTS):
+    for o in range(routers.ports):
         those = requests.winners[o]
         while those:
             i = lowest(those)

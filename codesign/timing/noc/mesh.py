@@ -56,7 +56,7 @@ class Mesh:
         """The parameters as the compiled routers take them."""
         return Routers(
             self.width, self.nodes, self.channels, self.buffer_flits, self.routing_cycles, self.speculative,
-            self.credit_cycles,
+            self.credit_cycles, PORTS, 1, 0, 0,
         )  # fmt: skip
 
     @property

@@ -1,4 +1,4 @@
-"""Parts of work that send packets and compute, one after another and side by side, on one mesh of routers.
+"""Parts of work that send packets and compute, one after another and side by side, on one network of routers.
 
 A part begins when its turn comes: its packets enter the queues of their sources, those from a memory in the order and at the
 times in which the memory serves them. It ends when all its packets have arrived, its memories have served it and its cores
@@ -11,6 +11,7 @@ import numpy as np
 
 from codesign.core.jit import njit
 from codesign.core.kernel_library import IntArray
+from codesign.timing.noc.hub import Hub, make_hub, run_hub_cycle
 from codesign.timing.noc.rounds import Rounds
 from codesign.timing.noc.state import (
     AT,
@@ -129,8 +130,9 @@ def run_program(
     period: IntArray,
     program: Program,
     max_cycles: int,
+    link: IntArray | None = None,
 ) -> ProgramRun:
-    """Run a program on a mesh; gives up at cycle `max_cycles`.
+    """Run a program on a network; gives up at cycle `max_cycles`.
 
     Args:
         routers: The mesh.
@@ -138,12 +140,13 @@ def run_program(
         flits: ``N`` its length.
         tree: ``N`` its tree.
         ports: ``K x R`` output ports of each tree at each node, as bits.
-        period: ``R x PORTS`` ticks from one flit to the next of each link (`LINK_TICKS` is one a cycle).
+        period: ``R x O`` ticks from one flit to the next of each link (`LINK_TICKS` is one a cycle).
         program: What runs.
         max_cycles: Limit.
+        link: Links of a network that is no mesh (`state.Network.link`).
     """
     n, parts = len(source), len(program.kind)
-    network = empty_network(routers, source)
+    network = empty_network(routers, source, link)
     network.link[:, :, PERIOD] = np.maximum(period, LINK_TICKS)
     base = network.first[:-1].copy()
     network.first[1:] = base  # the queues are empty; each end is kept in the place behind its source's
@@ -156,9 +159,10 @@ def run_program(
     free, todo = np.zeros(program.busy.shape[1], np.int64), np.zeros(2 * parts + 2, np.int64)
     state = _State(turn, left, began, ends, longest, free, base, todo)
     leaves = (ports >> 4 & 1).sum(axis=1)
-    requests = empty_requests(routers.channels)
+    requests = empty_requests(routers)
     quiet = _QUIET_CYCLES + routers.routing_cycles + routers.credit_cycles + int(period.max()) // LINK_TICKS
-    status = _run(routers, traffic, packets, network, requests, rounds, program, state, leaves, quiet, max_cycles)
+    hub = make_hub(routers, ports)
+    status = _run(routers, traffic, packets, network, requests, rounds, hub, program, state, leaves, quiet, max_cycles)
     return ProgramRun(int(network.totals[CYCLE]), int(network.totals[FLIT_HOPS]), status, state.longest)
 
 
@@ -170,6 +174,7 @@ def _run(
     network: Network,
     requests: Requests,
     rounds: Rounds,
+    hub: Hub,
     program: Program,
     state: _State,
     leaves: IntArray,
@@ -185,7 +190,10 @@ def _run(
             return FINISHED
         if count > 0:
             soon = _next_end(packets, program, state, n)
-        run_cycle(routers, traffic, packets, network, requests, rounds)
+        if routers.hub == 1:
+            run_hub_cycle(routers, traffic, packets, network, hub)
+        else:
+            run_cycle(routers, traffic, packets, network, requests, rounds)
         if totals[DELIVERED] != seen:
             seen, soon = totals[DELIVERED], _next_end(packets, program, state, n)
         if not _go_on(routers, packets, network, soon, quiet):

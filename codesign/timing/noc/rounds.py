@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 
 from codesign.core.jit import njit
-from codesign.cost.mesh import PORTS
 from codesign.mapping.nest import IntArray
 from codesign.timing.noc.state import (
     ACTIVE,
@@ -194,10 +193,10 @@ def _turn_events(event: IntArray, events: IntArray, by: int, shift: int) -> None
 def _state_size(routers: Routers, network: Network, low: int) -> int:
     """Entries that a state has at most."""
     of_node = 3 + routers.channels + network.port.shape[1] * network.port.shape[2]
-    of_channel = 9 + 2 * PORTS + routers.buffer_flits
+    of_channel = 9 + 2 * routers.ports + routers.buffer_flits
     of_events = network.events.shape[0] + 4 * network.totals[PENDING]
     of_packets = 2 + 3 * max(0, network.totals[HIGHEST] - low + 1)
-    return routers.nodes * (of_node + PORTS * routers.channels * of_channel) + of_events + of_packets  # type: ignore[no-any-return]
+    return routers.nodes * (of_node + routers.ports * routers.channels * of_channel) + of_events + of_packets  # type: ignore[no-any-return]
 
 
 @njit
@@ -210,7 +209,7 @@ def _note_state(
     k = _note_events(network, out, t, base)
     for r in range(routers.nodes):
         k = _note_node(network, rounds, out, k, r, q)
-        for i in range(PORTS * routers.channels):
+        for i in range(routers.ports * routers.channels):
             k = _note_channel(routers, network, out, k, r, i, t, base)
     out[k], out[k + 1] = low - base, high - base
     k += 2

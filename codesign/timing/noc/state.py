@@ -1,6 +1,6 @@
 """What a mesh of routers remembers from one cycle to the next: arrays whose last axis has named columns.
 
-Shapes: ``R`` nodes, ``C`` virtual channels of a port, ``V = PORTS C`` channels of a node (channel ``p C + c`` is number c of
+Shapes: ``R`` nodes, ``O`` ports, ``C`` virtual channels of a port, ``V = O C`` channels of a node (channel ``p C + c`` is number c of
 port p), ``B`` flits of a buffer, ``N`` packets, ``K`` trees.
 """
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from codesign.core.jit import njit_inline
-from codesign.cost.mesh import LOCAL, PORTS
+from codesign.cost.mesh import EAST, LOCAL, NORTH, PORTS, SOUTH, WEST
 from codesign.mapping.nest import IntArray
 
 FINISHED, CUT_SHORT, STUCK = 0, 1, 2
@@ -21,9 +21,12 @@ FLIGHT, INJECTION, CREDIT_RETURN = 3, 2, 2
 NOBODY = -1
 _RING = 8
 
-START, HELD, PACKET, GONE, SINCE, ROUTED, ACTIVE, VC_ACCEPT = 0, 1, 2, 3, 4, 5, 6, 7
+START, HELD, PACKET, GONE, SINCE, ROUTED, ACTIVE, VC_ACCEPT, LATE = 0, 1, 2, 3, 4, 5, 6, 7, 8
 """Input channels: first place and number of the flits held, packet in front, its flits that have left the buffer, cycle in
-which it came to the front, ports (as bits) it still needs a channel to, ports it has one to, pointer of M5."""
+which it came to the front, ports (as bits) it still needs a channel to, ports it has one to, pointer of M5, ports where it is late."""
+
+LATE_PORTS = 8
+"""Output ports of a tree are bits from 0, those where it is late from here (M15)."""
 
 CREDIT, HOLDER, VC_GRANT = 0, 1, 2
 """Output channels: free slots behind it, packet that holds it, pointer of M5."""
@@ -34,8 +37,12 @@ BRANCH_VC, BRANCH_SENT = 0, 1
 SWITCH_GRANT, SWITCH_ACCEPT, SWITCH_VC = 0, 1, 2
 """Ports: pointers of M6 of the output, of the input, and the channel at which the input looks first."""
 
-PERIOD, FREE_AT, LINK_TICKS = 0, 1, 64
-"""Links: ticks from one flit to the next, the tick from which the next may go; a cycle has so many ticks."""
+PERIOD, FREE_AT, TO, BACK, DELAY = 0, 1, 2, 3, 4
+"""Links: ticks from one flit to the next, the tick from which the next may go, the node behind, the port there that leads back,
+cycles besides those of a short link (M16)."""
+
+LINK_TICKS = 64
+"""Ticks of a cycle."""
 
 AT, SENT, SOURCE_VC = 0, 1, 2
 """Sources: place in the queue, flits sent of the packet there, the channel it goes to."""
@@ -52,7 +59,7 @@ arrival, highest packet touched; of this cycle: anything moved, a source has a p
 
 
 class Routers(NamedTuple):
-    """A mesh of equal routers.
+    """A network of equal routers.
 
     Attributes:
         width: Nodes along x; node = y * width + x.
@@ -62,6 +69,10 @@ class Routers(NamedTuple):
         routing_cycles: Cycles of route computation; 0 is look-ahead.
         speculative: Whether heads ask for the switch together with a channel.
         credit_cycles: Cycles a credit takes besides its link.
+        ports: Of a router; number `LOCAL` is the node's own.
+        classes: 2 where late packets take the upper half of a port's channels (M15), else 1.
+        delay: The longest of all links (M16).
+        hub: 1 where all nodes are joined by one switch instead (`codesign.timing.noc.hub`).
     """
 
     width: int
@@ -71,6 +82,10 @@ class Routers(NamedTuple):
     routing_cycles: int
     speculative: bool
     credit_cycles: int
+    ports: int
+    classes: int
+    delay: int
+    hub: int
 
 
 class TreeTraffic(NamedTuple):
@@ -125,13 +140,13 @@ class Network(NamedTuple):
     """Buffers, channels, sources and what is on the way.
 
     Attributes:
-        input: ``R x V x 8`` columns `START` to `VC_ACCEPT`.
+        input: ``R x V x 9`` columns `START` to `LATE`.
         flit: ``R x V x B`` packets of the flits held, a ring.
         occupied: ``R`` input channels that hold flits, as bits.
-        branch: ``R x V x PORTS x 2`` columns `BRANCH_VC`, `BRANCH_SENT`.
+        branch: ``R x V x O x 2`` columns `BRANCH_VC`, `BRANCH_SENT`.
         output: ``R x V x 3`` columns `CREDIT`, `HOLDER`, `VC_GRANT`.
-        port: ``R x PORTS x 3`` columns `SWITCH_GRANT`, `SWITCH_ACCEPT`, `SWITCH_VC`.
-        link: ``R x PORTS x 2`` columns `PERIOD`, `FREE_AT` of the link behind each output.
+        port: ``R x O x 3`` columns `SWITCH_GRANT`, `SWITCH_ACCEPT`, `SWITCH_VC`.
+        link: ``R x O x 5`` columns `PERIOD` to `DELAY` of the link behind each output.
         first: ``R + 1`` packets of node r are ``queue[first[r] : first[r + 1]]``.
         queue: ``N`` packets by source, in order.
         source: ``R x 3`` columns `AT`, `SENT`, `SOURCE_VC`.
@@ -161,12 +176,12 @@ class Requests(NamedTuple):
     """What the channels of one router ask for in one cycle.
 
     Attributes:
-        asks: ``PORTS`` input channels that ask for a channel of each port, as bits.
-        winners: ``PORTS`` those that have won one, as bits.
+        asks: ``O`` input channels that ask for a channel of each port, as bits.
+        winners: ``O`` those that have won one, as bits.
         granted: ``V`` output channels granted to each input channel, as bits.
-        won: ``V x PORTS`` the output channel won at each port.
-        candidate: ``PORTS x PORTS`` the channel that represents input p at output o.
-        to_send: ``1`` bit ``o PORTS + p`` where input p asks for the switch to output o.
+        won: ``V x O`` the output channel won at each port.
+        candidate: ``O x O`` the channel that represents input p at output o.
+        to_send: ``1`` bit ``o O + p`` where input p asks for the switch to output o.
     """
 
     asks: IntArray
@@ -177,41 +192,44 @@ class Requests(NamedTuple):
     to_send: IntArray
 
 
-def _full_speed(nodes: int) -> IntArray:
-    """Links that take a flit every cycle."""
-    link = np.zeros((nodes, PORTS, 2), np.int64)
+def mesh_links(width: int, nodes: int) -> IntArray:
+    """``nodes x PORTS x 5`` links of a mesh that take a flit every cycle."""
+    link = np.zeros((nodes, PORTS, 5), np.int64)
     link[:, :, PERIOD] = LINK_TICKS
+    for port, step in ((EAST, 1), (WEST, -1), (SOUTH, width), (NORTH, -width)):
+        link[:, port, TO] = np.arange(nodes) + step
+        link[:, port, BACK] = port ^ 1
     return link
 
 
-def empty_network(routers: Routers, source: IntArray) -> Network:
-    """The network before its first cycle; `source` are the packets' nodes."""
-    nodes, channels, n_vc = routers.nodes, routers.channels, PORTS * routers.channels
+def empty_network(routers: Routers, source: IntArray, link: IntArray | None = None) -> Network:
+    """The network before its first cycle; `source` are the packets' nodes, `link` its links where it is no mesh."""
+    nodes, channels, n_vc = routers.nodes, routers.channels, routers.ports * routers.channels
     first = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bincount(source, minlength=nodes))])
     sources = np.zeros((nodes, 3), np.int64)
     sources[:, AT] = first[:-1]
     sources[:, SOURCE_VC] = NOBODY
-    inputs = np.zeros((nodes, n_vc, 8), np.int64)
+    inputs = np.zeros((nodes, n_vc, 9), np.int64)
     inputs[:, :, PACKET] = NOBODY
     output = np.zeros((nodes, n_vc, 3), np.int64)
     output[:, :, CREDIT] = routers.buffer_flits
     output[:, :, HOLDER] = NOBODY
     ring = _RING
-    while ring < _RING + routers.credit_cycles:
+    while ring < _RING + routers.credit_cycles + routers.delay:
         ring *= 2
     return Network(
         input=inputs,
         flit=np.zeros((nodes, n_vc, routers.buffer_flits), np.int64),
         occupied=np.zeros(nodes, np.int64),
-        branch=np.zeros((nodes, n_vc, PORTS, 2), np.int64),
+        branch=np.zeros((nodes, n_vc, routers.ports, 2), np.int64),
         output=output,
-        port=np.zeros((nodes, PORTS, 3), np.int64),
-        link=_full_speed(nodes),
+        port=np.zeros((nodes, routers.ports, 3), np.int64),
+        link=mesh_links(routers.width, nodes) if link is None else link.copy(),
         first=first,
         queue=np.argsort(source, kind="stable"),
         source=sources,
         source_credit=np.full((nodes, channels), routers.buffer_flits, np.int64),
-        event=np.zeros((ring, nodes * PORTS * 4, 4), np.int64),
+        event=np.zeros((ring, nodes * routers.ports * 4, 4), np.int64),
         events=np.zeros(ring, np.int64),
         totals=np.zeros(_TOTALS, np.int64),
     )
@@ -231,15 +249,15 @@ def waiting_packets(traffic: TreeTraffic) -> Packets:
     )
 
 
-def empty_requests(channels: int) -> Requests:
+def empty_requests(routers: Routers) -> Requests:
     """Room for the requests of one router."""
-    n_vc = PORTS * channels
+    ports, n_vc = routers.ports, routers.ports * routers.channels
     return Requests(
-        asks=np.zeros(PORTS, np.int64),
-        winners=np.zeros(PORTS, np.int64),
+        asks=np.zeros(ports, np.int64),
+        winners=np.zeros(ports, np.int64),
         granted=np.zeros(n_vc, np.int64),
-        won=np.zeros((n_vc, PORTS), np.int64),
-        candidate=np.zeros((PORTS, PORTS), np.int64),
+        won=np.zeros((n_vc, ports), np.int64),
+        candidate=np.zeros((ports, ports), np.int64),
         to_send=np.zeros(1, np.int64),
     )
 

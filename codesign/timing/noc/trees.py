@@ -14,7 +14,6 @@ from typing import NamedTuple
 import numpy as np
 
 from codesign.core.jit import njit
-from codesign.cost.mesh import PORTS
 from codesign.mapping.nest import IntArray
 from codesign.timing.noc.cycle import (
     allocate_channels,
@@ -88,7 +87,7 @@ class TreeDelivery(NamedTuple):
 def simulate_trees(routers: Routers, traffic: TreeTraffic, max_cycles: int) -> TreeDelivery:
     """Run packets on trees through a mesh; gives up at cycle `max_cycles`."""
     network, packets = empty_network(routers, traffic.source), waiting_packets(traffic)
-    requests, rounds = empty_requests(routers.channels), rounds_of(traffic, routers.nodes)
+    requests, rounds = empty_requests(routers), rounds_of(traffic, routers.nodes)
     status = _run(routers, traffic, packets, network, requests, rounds, max_cycles)
     hops = int(network.totals[FLIT_HOPS])
     return TreeDelivery(
@@ -141,7 +140,7 @@ def run_cycle(
         if requests.to_send[0] != 0:
             cross_switch(routers, traffic, packets, network, requests, r, t)
         if any_ask:
-            take_channels(network, requests, r)
+            take_channels(routers, network, requests, r)
 
 
 @njit
@@ -169,9 +168,9 @@ def _next_cycle(routers: Routers, packets: Packets, network: Network, max_cycles
 def _blocked(routers: Routers, traffic: TreeTraffic, packets: Packets, network: Network) -> IntArray:
     """Who waits for whom when nothing moves."""
     rows: list[tuple[int, int, int, int]] = []
-    of_port = [range(o * routers.channels, (o + 1) * routers.channels) for o in range(PORTS)]
+    of_port = [range(o * routers.channels, (o + 1) * routers.channels) for o in range(routers.ports)]
     for r, i in np.argwhere(network.input[:, :, PACKET] >= 0):
-        for o in range(PORTS):
+        for o in range(routers.ports):
             if (network.input[r, i, ROUTED] >> o) & 1:
                 rows += [(network.input[r, i, PACKET], r, o, network.output[r, v, HOLDER]) for v in of_port[o]]
     for p in np.flatnonzero((packets.remaining > 0) & (traffic.follower >= 0)).tolist():

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from codesign.arch.chiplet_cost import money
+from codesign.arch.core_network import CoreNetwork
 from codesign.arch.many_core import Buffer, Dies
 from codesign.arch.many_core_files import load_system, system_names
 from codesign.arch.many_core_scaling import (
@@ -83,6 +84,11 @@ def test_chips_have_the_links_between_two_dies() -> None:
     assert chips.link_latency_s == pytest.approx(6e-9)
     assert math.isclose(chips.link_pj_per_byte, 19.2 + 5 * 3.2)
     assert chips_of(load_system("set-8x8")).count == 1
+
+
+def test_cores_on_a_ring_are_no_chips_of_a_language_model() -> None:
+    with pytest.raises(UserError, match="joined by a mesh or a torus, got a ring of cores"):
+        chips_of(replace(load_system("gemini-72t"), network=CoreNetwork("ring")))
 
 
 @pytest.mark.parametrize(("x", "y", "closed"), [(2, 1, True), (4, 1, False), (2, 2, True), (3, 3, False), (6, 6, True)])

@@ -1,7 +1,8 @@
-"""Words on links: unicasts, multicasts and DRAM transfers on a mesh of cores (rules M21 to M26).
+"""Words on links: unicasts, multicasts and DRAM transfers on a network of cores (rules M21 to M26).
 
 Sites are places of the mesh with one column of DRAM ports on either side: site (x, y) is number ``(x + 1) * height + y``
-for x from -1 to width. Link ``4 * site + direction`` leaves a site. A counter is one array: totals first, then all links.
+for x from -1 to width. On a mesh with X-Y routing link ``4 * site + direction`` leaves a site; other networks have tables of
+links and ways (`codesign.arch.core_network`, rule M115). A counter is one array: totals first, then all links.
 """
 
 from typing import NamedTuple
@@ -16,6 +17,9 @@ LINKS = 8
 """Entries of a counter: words x links, words x links between dies, words x links between cores, DRAM words, those of each of up to four
 DRAMs, then words of every link; where steps are bounded (rule M33), then those that every site sends and receives."""
 
+BETWEEN, INSIDE, START = 0, 1, 2
+"""Rows of `Fabric.links`: borders of dies that a link crosses, its pitches besides, the place it leaves."""
+
 ALL_DRAMS = -2
 
 SET, GEMINI, OWN = 0, 1, 2
@@ -28,7 +32,7 @@ class Fabric(NamedTuple):
     Attributes:
         width: Cores along x.
         height: Cores along y.
-        stride: Columns of a stripe of the mesh order.
+        order: Site of each core, in the order in which cores are shared out (rule M3).
         die_width: Cores of a die along x.
         die_height: Along y.
         link_words: Words a cycle of a link.
@@ -36,17 +40,18 @@ class Fabric(NamedTuple):
         dram_words: Words a cycle of each DRAM.
         drams: Number of DRAMs.
         ports: Sites of the ports of each DRAM, drams x ports.
-        between_dies: Whether each link crosses a border of dies.
+        links: Of all links the rows `BETWEEN`, `INSIDE`, `START`.
+        before: Last link on the way from a place to another, ways x places x places; empty on a mesh with X-Y routing.
+        mark: Room: the multicast that reached each place last, and behind them how many there were.
         counting: `SET`, `GEMINI` or `OWN`: whose rules count hops between dies and divide batches.
         drop_shifted: Whether a consumer's range that starts before its producer's channels gives no traffic (a fault of the release).
         fill: Cycles from the first word of a step to its last on an empty way; 0 where links bound whole segments alone (rule M33).
         margin: Percent by which words on links and at cores are counted higher than they are (rule M33).
-        sites: Site of every core by number (rules M3, M112).
     """
 
     width: int
     height: int
-    stride: int
+    order: IntArray
     die_width: int
     die_height: int
     link_words: int
@@ -54,18 +59,19 @@ class Fabric(NamedTuple):
     dram_words: int
     drams: int
     ports: IntArray
-    between_dies: IntArray
+    links: IntArray
+    before: IntArray
+    mark: IntArray
     counting: int
     drop_shifted: int
     fill: int
     margin: int
-    sites: IntArray
 
 
 def counter_size(fabric: Fabric) -> int:
     """Entries of a counter."""
-    links = len(fabric.between_dies)
-    return LINKS + links + (links // 2 if fabric.fill > 0 else 0)
+    ends = 2 * (fabric.width + 2) * fabric.height
+    return LINKS + fabric.links.shape[1] + (ends if fabric.fill > 0 else 0)
 
 
 @njit
@@ -73,11 +79,11 @@ def count_ends(fabric: Fabric, counter: IntArray, source: int, targets: IntArray
     """Count words where a core sends them (-1 for none) and where cores receive them, itself apart (rule M33)."""
     if fabric.fill == 0:
         return
-    links = fabric.between_dies.shape[0]
-    sends, sent = LINKS + links, 0
+    sites = (fabric.width + 2) * fabric.height
+    sends, sent = LINKS + fabric.links.shape[1], 0
     for t in range(targets.shape[0]):
         if targets[t] != source:
-            counter[sends + links // 4 + targets[t]] += words
+            counter[sends + sites + targets[t]] += words
             sent = words
     if source >= 0:
         counter[sends + source] += sent
@@ -132,8 +138,44 @@ def _unicast_crossings(fabric: Fabric, source: int, target: int) -> int:
 
 
 @njit
+def _to_one(fabric: Fabric, counter: IntArray, source: int, target: int, words: int) -> int:
+    """Send words over the way to a target, in equal parts where there are two ways; returns words x pitches (rule M115)."""
+    ways, total = fabric.before.shape[0], 0
+    for which in range(ways):
+        part = words * (which + 1) // ways - words * which // ways
+        at = target
+        while at != source:
+            link = fabric.before[which, source, at]
+            counter[LINKS + link] += part
+            total += part * (fabric.links[INSIDE, link] + fabric.links[BETWEEN, link])
+            at = fabric.links[START, link]
+    return total
+
+
+@njit
+def _to_group(fabric: Fabric, counter: IntArray, source: int, targets: IntArray, words: int) -> int:
+    """Send words over the union of the ways to all targets, as `_to_one`."""
+    ways, last, total = fabric.before.shape[0], fabric.mark.shape[0] - 1, 0
+    for which in range(ways):
+        part = words * (which + 1) // ways - words * which // ways
+        fabric.mark[last] += 1
+        stamp = fabric.mark[last]
+        for t in range(targets.shape[0]):
+            at = targets[t]
+            while at != source and fabric.mark[at] != stamp:
+                fabric.mark[at] = stamp
+                link = fabric.before[which, source, at]
+                counter[LINKS + link] += part
+                total += part * (fabric.links[INSIDE, link] + fabric.links[BETWEEN, link])
+                at = fabric.links[START, link]
+    return total
+
+
+@njit
 def unicast(fabric: Fabric, counter: IntArray, source: int, target: int, words: int) -> int:
     """Send words along x, then along y; returns words x links (rule M21)."""
+    if fabric.before.shape[0] > 0:
+        return _to_one(fabric, counter, source, target, words)
     height = fabric.height
     sx, sy, tx, ty = source // height, source % height, target // height, target % height
     _along_x(fabric, counter, sx, tx, sy, words)
@@ -155,6 +197,8 @@ def multicast(fabric: Fabric, counter: IntArray, source: int, targets: IntArray,
     Returns:
         Words x links.
     """
+    if fabric.before.shape[0] > 0:
+        return _to_group(fabric, counter, source, targets, words)
     height = fabric.height
     n = targets.shape[0]
     sx, sy = source // height, source % height
@@ -221,7 +265,7 @@ def move_dram(fabric: Fabric, counter: IntArray, cores: IntArray, words: int, dr
         leaving: Whether words go to DRAM.
     """
     if leaving and fabric.fill > 0:
-        counter[LINKS + fabric.between_dies.shape[0] + cores[0]] += words
+        counter[LINKS + fabric.links.shape[1] + cores[0]] += words
     elif fabric.fill > 0:
         count_ends(fabric, counter, -1, cores, words)
     if fabric.drams == 1:
@@ -235,13 +279,13 @@ def move_dram(fabric: Fabric, counter: IntArray, cores: IntArray, words: int, dr
 
 @njit
 def recount_hops(fabric: Fabric, counter: IntArray) -> None:
-    """Under our own rules hops are the words of links, and those between dies are all that cross a border (rule M26)."""
+    """Under our own rules hops are words x pitches of links, and those between dies are all that cross a border (M26, M112)."""
     inside, between = 0, 0
-    for link in range(fabric.between_dies.shape[0]):
-        if fabric.between_dies[link] == 1:
-            between += counter[LINKS + link]
-        else:
-            inside += counter[LINKS + link]
+    for link in range(fabric.links.shape[1]):
+        words = counter[LINKS + link]
+        if words > 0:
+            inside += words * fabric.links[INSIDE, link]
+            between += words * fabric.links[BETWEEN, link]
     counter[HOPS] = inside
     counter[DIE_HOPS] = between
 
@@ -260,9 +304,9 @@ def dram_cycles(fabric: Fabric, counter: IntArray) -> int:
 def link_cycles(fabric: Fabric, counter: IntArray) -> int:
     """Cycles of the busiest link of either kind."""
     inside, between = 0, 0
-    for link in range(fabric.between_dies.shape[0]):
+    for link in range(fabric.links.shape[1]):
         words = counter[LINKS + link]
-        if fabric.between_dies[link] == 1:
+        if fabric.links[BETWEEN, link] > 0:
             between = max(between, words)
         else:
             inside = max(inside, words)
@@ -274,7 +318,7 @@ def link_cycles(fabric: Fabric, counter: IntArray) -> int:
 def filled_cycles(fabric: Fabric, counter: IntArray) -> int:
     """Cycles of the busiest DRAM, link, sender or receiver, and those in which the way fills (rule M33)."""
     most = 0
-    for end in range(LINKS + fabric.between_dies.shape[0], counter.shape[0]):
+    for end in range(LINKS + fabric.links.shape[1], counter.shape[0]):
         most = max(most, counter[end])
     on_mesh = max(link_cycles(fabric, counter), (most + fabric.link_words - 1) // fabric.link_words)
     cycles = max(dram_cycles(fabric, counter), on_mesh * (100 + fabric.margin) // 100)

@@ -244,7 +244,7 @@ def place_tiles(
                     row[4], row[5] = borders[2, h], borders[2, h + 1]
                     row[6], row[7] = borders[3, w], borders[3, w + 1]
                     core = first + steps[0] * k + steps[1] * b + steps[2] * h + steps[3] * w
-                    out.tile_sites[n] = fabric.sites[core]
+                    out.tile_sites[n] = fabric.order[core]
                     n += 1
     out.counts[0] = n
 

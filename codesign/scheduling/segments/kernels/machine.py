@@ -45,7 +45,8 @@ class Problem(NamedTuple):
         parts: Partitions, m x 4.
         orders: Permutations of the dimensions, 24 x 4.
         batches: Divisors of the whole batch, rising.
-        prices: pJ of a word-hop, of one between dies, of a DRAM word; pJ of all serial lanes in a unit of time; GHz.
+        prices: pJ of a word-hop, of one between dies, of a DRAM word; pJ of all serial lanes in a unit of time; GHz;
+            pitches of an average way.
         limits: Bytes of the buffer of a core of each kind, and those kept for outputs, kinds x 2.
         capacity: Bytes of the buffer at each site.
         reserve: Bytes kept for outputs at each site.
@@ -79,7 +80,7 @@ class Problem(NamedTuple):
     least_use: float
 
 
-HOP_PJ, DIE_HOP_PJ, DRAM_PJ, LANE_PJ, CLOCK = 0, 1, 2, 3, 4
+HOP_PJ, DIE_HOP_PJ, DRAM_PJ, LANE_PJ, CLOCK, WAY = 0, 1, 2, 3, 4, 5
 CAPACITY, RESERVE = 0, 1
 SHAPED, FED = 0, 1
 """Columns of `Problem.kin`."""

@@ -32,6 +32,7 @@ from codesign.scheduling.segments.kernels.machine import (
     SHAPED,
     STAMP,
     SUBSETS,
+    WAY,
     Caches,
     Problem,
 )
@@ -195,7 +196,7 @@ def _guess(problem: Problem, caches: Caches, kind: int, layer: int, batch_at: in
         weights, weight_copies = float(shape[layout.WEIGHT_WORDS] * batch), parts[2] * parts[3]
     inputs = float(shape[layout.C] * shape[layout.IN_H] * shape[layout.IN_W] * batch)
     copies = 1 if layout.own_channels(shape[layout.TYPE]) else parts[0]
-    way = (problem.fabric.width + problem.fabric.height) / 3.0
+    way = problem.prices[WAY]
     words = weights * (way + weight_copies) + inputs * (way + copies)
     write = problem.cores.pj[kind, BIG, 1]
     energy = figures[ENERGY] * cores + (weights * weight_copies + inputs * copies) * write
@@ -441,7 +442,7 @@ def _slowest(problem: Problem, layer: int, borders: IntArray, parts: IntArray, o
     mapped, sizes, before = np.zeros(FIGURES + 1), np.zeros(5, np.int64), np.zeros(5, np.int64)
     slowest = 0.0
     for core in range(parts[0] * parts[1] * parts[2] * parts[3]):
-        sizes[4] = problem.site_kind[problem.fabric.sites[first + core]]
+        sizes[4] = problem.site_kind[problem.fabric.order[first + core]]
         for d in range(4):
             i = core // steps[d] % parts[d]
             sizes[d] = borders[d, i + 1] - borders[d, i]

@@ -6,6 +6,7 @@ from codesign.core.jit import njit
 from codesign.core.kernel_library import IntArray
 from codesign.cost.mesh import LOCAL
 from codesign.scheduling.segments.kernels.traffic import common_words
+from codesign.timing.noc.state import LATE_PORTS
 
 TILE, GROUP, WORDS = 0, 1, 2
 """Columns of a list: producer's tile, consumer's group, words."""
@@ -77,6 +78,51 @@ def _hop(width: int, row: IntArray, here: int, to: int) -> int:
     elif to == here - width:
         row[here] |= 8
     return to
+
+
+@njit
+def fill_table_trees(
+    start: IntArray,
+    before: IntArray,
+    late: IntArray,
+    out: IntArray,
+    which: IntArray,
+    source: IntArray,
+    entry: IntArray,
+    first: IntArray,
+    target: IntArray,
+    exit_at: IntArray,
+    ports: IntArray,
+) -> None:
+    """Output ports of trees by a table of ways (rules M115, M116).
+
+    Args:
+        start: Place that each link leaves.
+        before: Last link of every way.
+        late: Whether packets are late on it.
+        out: Port of a node towards another.
+        which: Way of each tree.
+        source: Node of each.
+        entry: Its router.
+        first: Where the targets of each tree begin, one entry more than trees.
+        target: Nodes.
+        exit_at: Their routers.
+        ports: Receives bits, trees x nodes.
+    """
+    for k in range(source.shape[0]):
+        row, way, begin = ports[k], which[k], entry[k]
+        if source[k] != begin:
+            row[source[k]] |= 1 << out[source[k], begin]
+        for i in range(first[k], first[k + 1]):
+            at = exit_at[i]
+            while at != begin:
+                here = start[before[way, begin, at]]
+                port = out[here, at]
+                row[here] |= (1 << port) | (late[way, begin, at] << (LATE_PORTS + port))
+                at = here
+            if target[i] != exit_at[i]:
+                row[exit_at[i]] |= 1 << out[exit_at[i], target[i]]
+            row[target[i]] |= 1 << LOCAL
 
 
 @njit

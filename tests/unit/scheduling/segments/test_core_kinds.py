@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from codesign.arch.chiplet_cost import core_areas_um2, money
-from codesign.arch.core_kinds import core_places, kind_counts, own_architecture, record_of, whole_architecture
+from codesign.arch.core_kinds import kind_counts, own_architecture, record_of, whole_architecture
 from codesign.arch.many_core import CoreKind, Dies, ManyCore
 from codesign.arch.many_core_files import load_system
 from codesign.arch.many_core_scaling import architecture_of
@@ -87,7 +87,7 @@ def test_a_system_with_kinds_is_its_file() -> None:
 def test_equal_kinds_cost_what_equal_cores_do() -> None:
     quad = load_system("tpu-quad")
     same = replace(quad, kinds=(CoreKind("other", quad.core),), places=(("core", "other"),) * 2)
-    assert core_places(same) == core_places(quad)
+    assert same.core_places == quad.core_places
     root = tree_from_json(tree({"parts": {"K": 2, "H": 2}}, {"parts": {"K": 4}}), NETWORK, "tree")
     found, plain = (Evaluator(s, NETWORK, OWN_RULES).evaluate(root).rows for s in (same, quad))
     for one, other in zip(found, plain, strict=True):

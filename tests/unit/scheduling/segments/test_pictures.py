@@ -4,7 +4,6 @@ import re
 
 import pytest
 
-from codesign.arch.core_kinds import core_places
 from codesign.core.goals import Budget, Objective
 from codesign.scheduling.protocol import ScheduleProblem
 from codesign.scheduling.segments.bound import bound_of
@@ -80,7 +79,7 @@ def test_places_are_those_of_the_map_as_text(searched: tuple[Evaluator, Evaluati
         for core in range(run.first_core, run.past_core) if run.segment == 0 else ():
             names.setdefault(core, []).append(run.name)
     for core, layers in names.items():
-        x, y = core_places(system)[core]
+        x, y = system.core_places[core]
         assert cells[y][x].split("+")[0] == layers[0]
 
 
