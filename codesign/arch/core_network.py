@@ -1,7 +1,20 @@
-"""Networks between cores: links, and the way from every place to every other (docs/explanation/many-cores.md, rules M111 to M115).
+"""Networks between cores: links, and the way from every place to every other.
 
 Places are those of the mesh with a column of DRAM ports on either side: ``(x, y)`` is number ``(x + 1) * height + y`` for x from
--1 to width. A crossbar is one more place, behind all others.
+-1 to width. A crossbar is one more place, behind all others. Rules of docs/explanation/many-cores.md:
+
+* M111: A torus is a mesh with a link around every side of three cores at least. A ring follows neighbours where it can;
+  else one long link closes it. A crossbar is one switch in the middle, joined to every core and to ports beside them.
+* M112: A link is as long as its ends are apart, in pitches of the cores. A word pays for every pitch, and for every
+  border of dies in the place of a pitch. A link over a border has the bandwidth of links between dies.
+* M113: Ways on a torus take the shorter way along each side, those on a ring the shorter way. Of two equal ones it is
+  the one that does not wrap around. With ``o1turn`` half of the words go along x first, half along y first.
+* M114: A crossbar is on one die. A ring over several dies follows neighbours.
+* M115: The ways from a place form a tree, so that the last link of every way says all. A multicast takes the union of
+  its ways. The way to a DRAM port leads over the core beside it. A mesh with X-Y routing is counted without a table.
+* M116: A packet is late after it has wrapped around in a dimension, and on the second of two ways. Late packets have
+  channels of their own, so that no packets wait for each other in a circle.
+* M117: In the simulation a link of n pitches takes n - 1 cycles more. A crossbar is one router (`codesign.timing.noc.hub`).
 """
 
 from collections.abc import Callable

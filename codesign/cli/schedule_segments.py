@@ -159,7 +159,7 @@ def _simulate(evaluator: "Evaluator", found: "Evaluation", memory: "MemoryClock 
 
 
 def _simulated(simulated: "Simulated") -> JsonObject:
-    """The tree on the routers of the mesh and the queues of the DRAMs."""
+    """The tree on the routers of the network and the queues of the DRAMs."""
     return {
         "simulated_cycles": simulated.time,
         "simulated_edp": simulated.edp,
@@ -220,13 +220,13 @@ def run(options: ScheduleOptions) -> None:
     )
     typer.echo(f"figures: {recorded_text(system_provenance(system))}")
     if simulated is not None:
-        _print_simulated(simulated)
+        _print_simulated(simulated, system.network.topology)
 
 
-def _print_simulated(simulated: "Simulated") -> None:
+def _print_simulated(simulated: "Simulated", topology: str) -> None:
     """Simulated cycles beside those without contention."""
     partial = "" if simulated.complete else " (partial: a step went on too long)"
     typer.echo(
-        f"on the mesh: {simulated.time:,} cycles, {simulated.time / simulated.free - 1:+.2%} on {simulated.free:,}"
+        f"on the {topology}: {simulated.time:,} cycles, {simulated.time / simulated.free - 1:+.2%} on {simulated.free:,}"
         f" without contention; EDP {simulated.edp:.6g}{partial}"
     )

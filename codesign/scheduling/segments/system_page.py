@@ -99,7 +99,7 @@ def _summary(evaluator: Evaluator, found: Evaluation, bound: SegmentBound | None
         partial = "" if simulated.complete else ", partial: a step went on too long"
         lines.append(
             (
-                "on the mesh, simulated",
+                f"on the {system.network.topology}, simulated",
                 f"{simulated.time:,} {unit}, {lost:+.1%} on the same steps without contention;"
                 f" {simulated.edp:.5g} pJ x cycles{partial}",
             )

@@ -71,7 +71,7 @@ class Fabric(NamedTuple):
 def counter_size(fabric: Fabric) -> int:
     """Entries of a counter."""
     ends = 2 * (fabric.width + 2) * fabric.height
-    return LINKS + fabric.links.shape[1] + (ends if fabric.fill > 0 else 0)
+    return LINKS + int(fabric.links.shape[1]) + (ends if fabric.fill > 0 else 0)
 
 
 @njit
