@@ -1,5 +1,6 @@
 """Kinds of cores of a system, and which core is of which (docs/explanation/many-cores.md, rules M111, M112)."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -20,19 +21,38 @@ def kinds_of(system: ManyCore) -> tuple[CoreKind, ...]:
     return CoreKind(FIRST_KIND, system.core), *system.kinds
 
 
-@cache
-def core_places(system: ManyCore) -> tuple[tuple[int, int], ...]:
-    """Column and row of every core by number: kind by kind, and the cores of a kind in the order of the mesh (rules M3, M112)."""
-    stride, height = system.stride, system.height
+def mesh_order(width: int, height: int, stride: int) -> list[tuple[int, int]]:
+    """Places of a mesh in its order: stripes of columns, up one and down the next (rule M3)."""
     found = []
-    for index in range(system.cores):
+    for index in range(width * height):
         stripe = index // (stride * height)
         x, y = stripe * stride + index % stride, (index // stride) % height
         found.append((x, height - 1 - y if stripe % 2 else y))
+    return found
+
+
+@cache
+def core_places(system: ManyCore) -> tuple[tuple[int, int], ...]:
+    """Column and row of every core by number: kind by kind, and the cores of a kind in the order of the mesh (rules M3, M112)."""
+    found = mesh_order(system.width, system.height, system.stride)
     if not system.kinds:
         return tuple(found)
     rank = {kind.name: i for i, kind in enumerate(kinds_of(system))}
     return tuple(sorted(found, key=lambda place: rank[system.places[place[1]][place[0]]]))
+
+
+def places_by_count(width: int, height: int, stride: int, counts: Mapping[str, int]) -> tuple[tuple[str, ...], ...]:
+    """Kinds of all places when the last cores of the mesh order are of further kinds, so many of each (rule M71).
+
+    Raises:
+        UserError: There are more of them than cores.
+    """
+    order, total = mesh_order(width, height, stride), sum(counts.values())
+    if total > len(order) or min(counts.values()) < 0:
+        raise UserError(f"{total} cores of further kinds do not fit a mesh of {width} x {height}", where="kinds")
+    names = [FIRST_KIND] * (len(order) - total) + [name for name, n in counts.items() for _ in range(n)]
+    kind = dict(zip(order, names, strict=True))
+    return tuple(tuple(kind[x, y] for x in range(width)) for y in range(height))
 
 
 def kind_counts(system: ManyCore) -> tuple[int, ...]:
