@@ -14,6 +14,7 @@ from typing import Any, final
 import numpy as np
 
 from codesign.arch.architecture import Architecture
+from codesign.arch.core_kinds import places_by_count
 from codesign.arch.many_core import ManyCore
 from codesign.arch.many_core_files import load_system, system_names
 from codesign.arch.many_core_scaling import (
@@ -35,6 +36,9 @@ from spaces.space import Space
 
 CONTROLLERS = "memories.controllers"
 """A field that systems do not have: how many controllers, whose places follow."""
+
+KIND_CORES = "kinds."
+"""Begins fields that systems do not have either: how many cores of a kind, whose places follow."""
 
 CHECKED_DESIGNS = 16
 """Random designs built when a space is made, besides the presets."""
@@ -101,7 +105,7 @@ def _changed(base: ManyCore, given: Mapping[str, Any], name: str) -> ManyCore:
     """A system with fields set, and what follows from them."""
     values: dict[str, Any] = {**deepcopy(spec_to_json(base)), "name": name}
     for field, value in given.items():
-        if field != CONTROLLERS:
+        if field != CONTROLLERS and not field.startswith(KIND_CORES):
             keys = field.split(".")
             target = values
             for key in keys[:-1]:
@@ -122,7 +126,27 @@ def _changed(base: ManyCore, given: Mapping[str, Any], name: str) -> ManyCore:
         controllers = int(given.get(CONTROLLERS, len(base.memories.ports)))
         ports = edge_ports(int(values["width"]), int(values["height"]), controllers)
         values["memories"]["ports"] = [[list(place) for place in places] for places in ports]
+    _place_kinds(base, values, given)
     return spec_from_json(ManyCore, values, f"space {name!r}")
+
+
+def _place_kinds(base: ManyCore, values: dict[str, Any], given: Mapping[str, Any]) -> None:
+    """Cores of further kinds are the last of the mesh order; a kind of which there are none is left out."""
+    counts = {kind: int(given[field]) for kind, field in _kind_fields(base).items() if field in given}
+    if not counts:
+        return
+    fewest = {kind.name: sum(row.count(kind.name) for row in base.places) for kind in base.kinds}
+    counts = {name: n for name, n in (fewest | counts).items() if n}
+    values["kinds"] = [kind for kind in values["kinds"] if kind["name"] in counts]
+    values["places"] = []
+    if counts:
+        places = places_by_count(int(values["width"]), int(values["height"]), int(values["stride"]), counts)
+        values["places"] = [list(row) for row in places]
+
+
+def _kind_fields(base: ManyCore) -> dict[str, str]:
+    """Fields that say how many cores of each further kind there are, by its name."""
+    return {kind.name: f"{KIND_CORES}{kind.name}.cores" for kind in base.kinds}
 
 
 def _whole(value: Any) -> Any:
@@ -185,7 +209,7 @@ def _base(value: Any, where: str, folder: Path | None) -> ManyCore:
 def _changes(value: Any, base: ManyCore, names: Sequence[str], where: str) -> tuple[tuple[str, Expression], ...]:
     if not isinstance(value, dict):
         raise UserError(f"`set` must hold fields and expressions, got {describe(value)}", where=f"{where}: space")
-    known = [*(f for f in _fields(spec_to_json(base)) if f != "name"), CONTROLLERS]
+    known = [*(f for f in _fields(spec_to_json(base)) if f != "name"), CONTROLLERS, *_kind_fields(base).values()]
     found: list[tuple[str, Expression]] = []
     read: set[str] = set()
     for field, text in value.items():

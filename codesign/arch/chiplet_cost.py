@@ -136,7 +136,7 @@ def router_ports(system: ManyCore) -> int:
 
 
 def core_areas_um2(system: ManyCore) -> tuple[float, ...]:
-    """Area of a core of each kind with its router (rules M41, M47, M116).
+    """Area of a core of each kind with its router (rules M41, M47, M126).
 
     An architecture has the area of its own technology table, without its DRAM.
 
@@ -255,7 +255,7 @@ def money(system: ManyCore, rules: MoneyRules | None = None) -> Money:
 
 
 def _compute_dies(system: ManyCore, mean_mm2: float, beside_um2: float) -> list[tuple[float, int]]:
-    """Areas of dies with cores, and how many are alike: dies hold different kinds of cores (rule M116)."""
+    """Areas of dies with cores, and how many are alike: dies hold different kinds of cores (rule M126)."""
     dies = system.dies
     if not system.kinds:
         return [(mean_mm2, dies.count)]

@@ -1,12 +1,13 @@
-"""Kinds of cores of a system, and which core is of which (docs/explanation/many-cores.md, rules M111, M112)."""
+"""Kinds of cores of a system, and which core is of which (docs/explanation/many-cores.md, rules M121, M122)."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 from codesign.arch.architecture import Architecture, LevelKind, StorageLevel
 from codesign.arch.files import architecture_from_json
-from codesign.arch.many_core import FIRST_KIND, Buffer, CoreKind, ManyCore, VectorMacCore
+from codesign.arch.many_core import FIRST_KIND, Buffer, CoreKind, ManyCore, VectorMacCore, mesh_order
 from codesign.arch.presets import fill_figures, load_preset
 from codesign.core.errors import UserError
 from codesign.core.files import read_structured
@@ -18,6 +19,20 @@ FREE = Buffer(2**20, 0.0, 0.0)
 def kinds_of(system: ManyCore) -> tuple[CoreKind, ...]:
     """All kinds of cores, that of `core` first."""
     return CoreKind(FIRST_KIND, system.core), *system.kinds
+
+
+def places_by_count(width: int, height: int, stride: int, counts: Mapping[str, int]) -> tuple[tuple[str, ...], ...]:
+    """Kinds of all places when the last cores of the mesh order are of further kinds, so many of each (rule M71).
+
+    Raises:
+        UserError: There are more of them than cores.
+    """
+    order, total = mesh_order(width, height, stride), sum(counts.values())
+    if total > len(order) or min(counts.values()) < 0:
+        raise UserError(f"{total} cores of further kinds do not fit a mesh of {width} x {height}", where="kinds")
+    names = [FIRST_KIND] * (len(order) - total) + [name for name, n in counts.items() for _ in range(n)]
+    kind = dict(zip(order, names, strict=True))
+    return tuple(tuple(kind[x, y] for x in range(width)) for y in range(height))
 
 
 def kind_counts(system: ManyCore) -> tuple[int, ...]:
@@ -58,7 +73,7 @@ def whole_architecture(kind: CoreKind) -> Architecture:
 
 @cache
 def own_architecture(kind: CoreKind) -> Architecture:
-    """The architecture of a kind from its outermost buffer inwards, the buffer unbounded: the network fills it (rule M115).
+    """The architecture of a kind from its outermost buffer inwards, the buffer unbounded: the network fills it (rule M125).
 
     Raises:
         UserError: The kind has none, or it has no DRAM above a buffer with energies, or operands that are not of 8 bits.
@@ -86,7 +101,7 @@ def _outer_buffer(whole: Architecture, where: str) -> StorageLevel:
 
 @cache
 def record_of(kind: CoreKind) -> VectorMacCore:
-    """A kind as a record: buffer, vector unit and number of MACs of an architecture (rule M115)."""
+    """A kind as a record: buffer, vector unit and number of MACs of an architecture (rule M125)."""
     if kind.core is not None:
         return kind.core
     inside, where = own_architecture(kind), f"kind {kind.name!r}"

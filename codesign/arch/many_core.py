@@ -82,6 +82,15 @@ class VectorMacCore:
         return self.vector * self.lanes * self.elements_a * self.elements_o
 
 
+def mesh_order(width: int, height: int, stride: int) -> list[tuple[int, int]]:
+    """Places of a mesh in its order: stripes of columns, up one and down the next (rule M3)."""
+    found = []
+    for stripe in range(width // stride):
+        rows = range(height) if stripe % 2 == 0 else range(height - 1, -1, -1)
+        found += [(stripe * stride + x, y) for y in rows for x in range(stride)]
+    return found
+
+
 FIRST_KIND = "core"
 """The kind of the record `core` of a system."""
 
@@ -260,7 +269,7 @@ class ManyCore:
         self._check_kinds(where)
 
     def _check_kinds(self, where: str) -> None:
-        """Every place has a kind that there is, and every kind a place (rule M111)."""
+        """Every place has a kind that there is, and every kind a place (rule M121)."""
         names = [FIRST_KIND, *(kind.name for kind in self.kinds)]
         if not self.kinds and not self.places:
             return
@@ -306,13 +315,8 @@ class ManyCore:
 
         Along a ring; else in stripes of columns, every second one downwards.
         """
-        found = []
-        if self.network.topology == "ring":
-            found = ring_order(self.width, self.height)
-        else:
-            for stripe in range(self.width // self.stride):
-                rows = range(self.height) if stripe % 2 == 0 else range(self.height - 1, -1, -1)
-                found += [(stripe * self.stride + x, y) for y in rows for x in range(self.stride)]
+        ring = self.network.topology == "ring"
+        found = ring_order(self.width, self.height) if ring else mesh_order(self.width, self.height, self.stride)
         if not self.kinds:
             return found
         rank = {name: i for i, name in enumerate([FIRST_KIND, *(kind.name for kind in self.kinds)])}

@@ -153,7 +153,7 @@ def architecture_of(system: ManyCore, rules: MoneyRules | None = None) -> Archit
 
 
 def _mean_core_parts(system: ManyCore) -> tuple[float, float, float]:
-    """Bytes of big and small buffers and MACs of a core, means over all records; architectures count as other area (rule M116)."""
+    """Bytes of big and small buffers and MACs of a core, means over all records; architectures count as other area (rule M126)."""
     big, small, macs = 0.0, 0.0, 0.0
     for kind, count in zip(kinds_of(system), kind_counts(system), strict=True):
         core = kind.core

@@ -1,4 +1,4 @@
-"""Trees of two or three layers on a row of cores of different kinds, priced word by word (rules M5, M17 to M32, M112 to M114).
+"""Trees of two or three layers on a row of cores of different kinds, priced word by word (rules M5, M17 to M32, M122 to M124).
 
 Written from the rules, with sets of coordinates in place of the product's boxes; only figures of a core's tile are the product's.
 """
@@ -164,7 +164,7 @@ class RowOfCores:
         return Price(groups * sum(p.energy for p in prices), max(time, self.moved(words)), words)
 
     def shared(self, unit_times: list[list[float]]) -> list[tuple[int, int]]:
-        """First core and number of cores of the children of a cut in space over all cores, by brute force (rule M112)."""
+        """First core and number of cores of the children of a cut in space over all cores, by brute force (rule M122)."""
         cores, n = len(self.kind), len(unit_times)
         last = max(self.kind)
         sequence = sorted(range(n), key=lambda i: unit_times[i][0] / unit_times[i][last])

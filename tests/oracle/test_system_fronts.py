@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 
+from codesign.arch.core_kinds import kind_counts
+from codesign.arch.many_core import mesh_order
 from codesign.bounds.many_cores import SystemBounds
+from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
 from codesign.evaluation.many_cores import COST_USD, SegmentsEvaluator
 from codesign.optim import create
@@ -111,3 +114,21 @@ def test_nothing_is_said_of_an_objective_without_a_bound(
     known = bounds.factor(front(values), METRICS)
     assert known is not None and known >= 1.0
     assert bounds.factor(front(values), ("latency_s", "power_w", COST_USD)) is None
+
+
+def test_a_space_sets_how_many_cores_are_of_a_kind() -> None:
+    """The last cores of the mesh are of the kind; with none of them the system has equal cores (rule M71)."""
+    value = {
+        "name": "mix",
+        "system": "tpu-duo",
+        "parameters": {"arrays": [0, 1, 3], "mesh_x": [2, 4]},
+        "set": {"width": "mesh_x", "kinds.channels.cores": "arrays", "memories.controllers": 2},
+    }
+    space = system_space_from_json(value, "test", None)
+    plain = space.system({"arrays": 0, "mesh_x": 2})
+    assert plain.kinds == () and plain.places == ()
+    mixed = space.system({"arrays": 3, "mesh_x": 4})
+    assert kind_counts(mixed) == (5, 3)
+    assert mixed.core_places[5:] == mesh_order(4, 2, mixed.stride)[5:]
+    with pytest.raises(UserError, match="9 cores of further kinds do not fit a mesh of 4 x 2"):
+        system_space_from_json({**value, "parameters": {"arrays": [1, 9], "mesh_x": [2, 4]}}, "test", None)

@@ -188,7 +188,7 @@ class Evaluator:
         self.unit_pj: FloatArray = np.array(units)[:, :, 1]
 
     def _unit(self, number: int, kind: int) -> tuple[float, float]:
-        """Cycles and pJ of a sample of a layer on one core: ideal on equal cores (rule M4), else by a tile (rule M112).
+        """Cycles and pJ of a sample of a layer on one core: ideal on equal cores (rule M4), else by a tile (rule M122).
 
         The tile is half the channels, rows and columns of one sample.
         """
@@ -245,7 +245,7 @@ class Evaluator:
         return shape
 
     def _choose_cores(self, shape: tree_kernels.Tree, root: Cut) -> None:
-        """Layers that name a kind run on its cores alone (rule M113)."""
+        """Layers that name a kind run on its cores alone (rule M123)."""
         names = [kind.name for kind in self.core_kinds]
         for node, leaf in zip(np.flatnonzero(shape.kind == tree_kernels.LEAF), leaves(root), strict=True):
             if not leaf.kind:
@@ -279,7 +279,7 @@ class Evaluator:
                 )
 
     def _check_sizes(self, leaf: Leaf) -> None:
-        """Sizes of parts add up to those of the layer (rule M113)."""
+        """Sizes of parts add up to those of the layer (rule M123)."""
         layer = self.network.layers[leaf.layer]
         wholes = (layer.K, leaf.batch, layer.H, layer.W)
         for name, whole, parts, sizes in zip(DIMENSIONS, wholes, leaf.parts, leaf.sizes, strict=True):
@@ -378,7 +378,7 @@ class Evaluator:
         return found[: core_mapper.FIGURES] * pieces
 
     def figures_on(self, kind: int, number: int, tile: tuple[int, ...]) -> FloatArray | None:
-        """Energy, cycles and parts of a tile of a layer on a kind of cores, an architecture's by the exact mapper (rule M115).
+        """Energy, cycles and parts of a tile of a layer on a kind of cores, an architecture's by the exact mapper (rule M125).
 
         Args:
             kind: Number of the kind.
@@ -400,7 +400,7 @@ class Evaluator:
         return None if found[core_mapper.FIGURES] < 0.0 else found[: core_mapper.FIGURES]
 
     def own_figures(self, leaf: Leaf, place: Layout) -> FloatArray:
-        """Energy and its parts of all cores of a layer, each charged its own tile, and the cycles of the slowest (rule M114)."""
+        """Energy and its parts of all cores of a layer, each charged its own tile, and the cycles of the slowest (rule M124)."""
         total = np.zeros(core_mapper.FIGURES)
         cycles = 0.0
         for t in range(int(place.counts[0])):

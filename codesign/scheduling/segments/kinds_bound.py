@@ -1,4 +1,4 @@
-"""What no tree on cores of several kinds can beat (docs/explanation/many-cores.md, rule M117).
+"""What no tree on cores of several kinds can beat (docs/explanation/many-cores.md, rule M127).
 
 Parts of a layer are of any size, so that a kind is judged by the least cycles and energy of an output, whatever the tile.
 """
@@ -109,7 +109,7 @@ def price_shares(kinds: int) -> FloatArray:
 
 
 def kinds_lines(problem: Problem, evaluator: Evaluator, fixed: float, moving: float) -> tuple[float, float, FloatArray]:
-    """Least energy and time, and lines ``energy + m time >= c`` as rows of m and c (rule M117).
+    """Least energy and time, and lines ``energy + m time >= c`` as rows of m and c (rule M127).
 
     A tree takes at least the core time of each kind over its cores, and so any mean of these. Each output goes to the kind that is
     cheapest at the prices.

@@ -18,7 +18,7 @@ def layout_of(mesh: Fabric, row: IntArray, leaf: Leaf, first: int, as_given: boo
         leaf: The layer with its partition, or with a given layout.
         first: First core in mesh order.
         as_given: Keep groups of a given layout rather than form them by need (rule M9).
-        kinds: Kinds of cores; with several, cores without work receive nothing (rule M113).
+        kinds: Kinds of cores; with several, cores without work receive nothing (rule M123).
     """
     if leaf.given is not None:
         place = _given_layout(leaf.given, mesh.height)
@@ -32,7 +32,7 @@ def layout_of(mesh: Fabric, row: IntArray, leaf: Leaf, first: int, as_given: boo
 
 
 def borders_of(row: IntArray, leaf: Leaf) -> IntArray:
-    """Where the parts of a leaf begin in every dimension, 4 x parts + 1 (rules M6, M113)."""
+    """Where the parts of a leaf begin in every dimension, 4 x parts + 1 (rules M6, M123)."""
     borders: IntArray = layout.even_borders(row, leaf.batch, np.array(leaf.parts, np.int64))
     for d, sizes in enumerate(leaf.sizes):
         if sizes:

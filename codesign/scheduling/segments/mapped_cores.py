@@ -1,4 +1,4 @@
-"""Tiles of layers on cores that are architectures: each mapped by the exact mapper, once for a kind and a shape (rule M115)."""
+"""Tiles of layers on cores that are architectures: each mapped by the exact mapper, once for a kind and a shape (rule M125)."""
 
 from typing import final
 

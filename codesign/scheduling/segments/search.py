@@ -560,7 +560,7 @@ class TreeSearch:
         )
 
     def _choose_kinds(self, value: float) -> float:
-        """Give each layer of `current` in turn the kinds of cores with which the whole tree is best; returns its value (rule M113)."""
+        """Give each layer of `current` in turn the kinds of cores with which the whole tree is best; returns its value (rule M123)."""
         for at in range(int(self.current.length[0])):
             if self.current.kind[at] != tree_kernels.LEAF:
                 continue
@@ -574,7 +574,7 @@ class TreeSearch:
         return value
 
     def _map_best(self, schedule: FloatArray) -> None:
-        """Map the tiles of the best tree on architectures exactly, and go on with what is known then (rule M115).
+        """Map the tiles of the best tree on architectures exactly, and go on with what is known then (rule M125).
 
         Trees are searched by estimates where tiles are not mapped. The best of those whose tiles all are is kept apart.
         """

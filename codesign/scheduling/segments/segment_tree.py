@@ -63,7 +63,7 @@ class Leaf:
         drams: DRAM of inputs, weights and outputs; negative for all.
         fetch: Pieces of K, B, H, W, then fetches of inputs and weights; None for a tile at once.
         given: Where another program placed the parts; None for the range of cores that the tree gives.
-        sizes: Sizes of the parts of K, B, H, W, none of a dimension whose parts are equal (rule M113).
+        sizes: Sizes of the parts of K, B, H, W, none of a dimension whose parts are equal (rule M123).
         kind: Name of the kind whose cores do it; empty for all that the tree gives.
     """
 

@@ -1,4 +1,4 @@
-"""Trees of segments as files and as text (rules M4, M113)."""
+"""Trees of segments as files and as text (rules M4, M123)."""
 
 from itertools import permutations
 from typing import Any
@@ -142,7 +142,7 @@ def _leaf(fields: Fields, batch: int, network: SegmentNetwork) -> Leaf:
 
 
 def _parts(fields: Fields, dimension: str) -> tuple[int, tuple[int, ...]]:
-    """How many parts a dimension has, and their sizes where they are given one by one (rule M113)."""
+    """How many parts a dimension has, and their sizes where they are given one by one (rule M123)."""
     if not isinstance(fields.raw(dimension, 1), list):
         return fields.integer(dimension, 1, least=1), ()
     sizes = fields.items(dimension)
@@ -179,7 +179,7 @@ def tree_lines(evaluation: Evaluation, network: SegmentNetwork) -> list[str]:
 
 
 def core_map(evaluation: Evaluation, network: SegmentNetwork, segment: int, system: ManyCore) -> list[str]:
-    """Which layers run on which core in one segment: the cores as text, the highest row first (rules M3, M112).
+    """Which layers run on which core in one segment: the cores as text, the highest row first (rules M3, M122).
 
     Args:
         evaluation: The tree.

@@ -162,7 +162,7 @@ def even_borders(layer: IntArray, batch: int, parts: IntArray) -> IntArray:
 
 @njit
 def share_out(size: int, weights: FloatArray, parts: int, borders: IntArray) -> None:
-    """Where parts of a dimension begin that are in proportion to weights (rule M113).
+    """Where parts of a dimension begin that are in proportion to weights (rule M123).
 
     Sizes are multiples of a power of two, which cores fill better, and rounded so that the most loaded part has least.
     """
@@ -191,7 +191,7 @@ def share_out(size: int, weights: FloatArray, parts: int, borders: IntArray) -> 
 
 @njit
 def weighted_borders(layer: IntArray, batch: int, parts: IntArray, order: IntArray, weights: FloatArray) -> IntArray:
-    """Where the parts of every dimension begin when cores have weights: a part's is the sum over its cores (rule M113).
+    """Where the parts of every dimension begin when cores have weights: a part's is the sum over its cores (rule M123).
 
     Args:
         layer: Row of the table of layers.

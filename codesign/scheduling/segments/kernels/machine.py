@@ -14,10 +14,10 @@ ORDERS = 24
 """Permutations of the four dimensions."""
 
 LEVELS = 7
-"""Ways to weigh a kind of cores against its pace for a layer (rule M113)."""
+"""Ways to weigh a kind of cores against its pace for a layer (rule M123)."""
 
 SUBSETS = 6
-"""Ways to choose the kinds that do a layer: by their pace, all, or one of up to four by number (rule M113)."""
+"""Ways to choose the kinds that do a layer: by their pace, all, or one of up to four by number (rule M123)."""
 
 CHOICES = 2**20
 """More than there are choices of a leaf."""
@@ -31,7 +31,7 @@ class Problem(NamedTuple):
         cores: All kinds of cores.
         kind_start: Where the cores of each kind begin, and how many there are.
         site_kind: Kind of the core at each site.
-        exact_keys: Keys of tiles whose figures the exact mapper has found, 0 for none (rule M115).
+        exact_keys: Keys of tiles whose figures the exact mapper has found, 0 for none (rule M125).
         exact_figures: Their figures.
         mapped: 1 for each kind that is mapped by the exact mapper.
         table: Rows of all layers.
@@ -40,7 +40,7 @@ class Problem(NamedTuple):
         reader_start: Where the readers of each layer begin in `reader`.
         reader: Layers that read.
         unit_times: Of each layer on a core of each kind, layers x kinds.
-        unit_pj: Energy of a sample of each on a core of each kind, for tiles that are not mapped yet (rule M115).
+        unit_pj: Energy of a sample of each on a core of each kind, for tiles that are not mapped yet (rule M125).
         part_start: Where the partitions into n parts begin, n from 0.
         parts: Partitions, m x 4.
         orders: Permutations of the dimensions, 24 x 4.

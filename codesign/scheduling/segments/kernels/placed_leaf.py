@@ -49,13 +49,13 @@ LEAST_USE = 0.75
 """Share of the elements that a partition's equal tiles must be (rule M6)."""
 
 FACTORS = (1.0, 0.5, 0.71, 0.84, 1.19, 1.41, 2.0)
-"""What the pace of a kind is multiplied with by level of a code: as it is, less, more (rule M113)."""
+"""What the pace of a kind is multiplied with by level of a code: as it is, less, more (rule M123)."""
 
 BY_PACE, ALL_KINDS, ONE_KIND = 0, 1, 2
 """Which kinds do a layer: all where that pays, else the one of most pace; all; or from this number on one by number."""
 
 WORTHWHILE = 1.15
-"""Pace of all kinds over that of the strongest from which a layer runs on all where its choice leaves it open (rule M113)."""
+"""Pace of all kinds over that of the strongest from which a layer runs on all where its choice leaves it open (rule M123)."""
 
 NEVER = 1e18
 """Unit time of a layer on a kind of cores that cannot do it."""
@@ -129,7 +129,7 @@ def find_exact(keys: IntArray, key: int) -> int:
 def kind_figures(
     problem: Problem, kind: int, layer: int, k: int, batch: int, high: int, wide: int, found: FloatArray
 ) -> bool:
-    """Figures of a tile on a core of a kind; an architecture's are the exact mapper's, or estimates in proportion (rule M115)."""
+    """Figures of a tile on a core of a kind; an architecture's are the exact mapper's, or estimates in proportion (rule M125)."""
     shape = problem.table[layer]
     if problem.mapped[kind] == 0 or layout.is_vector(shape[layout.TYPE]):
         return map_tile(core_of(problem.cores, kind), shape, k, batch, high, wide, found)
@@ -218,7 +218,7 @@ def common_kind(kind_start: IntArray, first: int, cores: int) -> int:
 
 @njit
 def chosen_cores(kind_start: IntArray, unit_times: FloatArray, first: int, cores: int, code: int) -> tuple[int, int]:
-    """The cores of a layer's range that do it: those of one kind, or all (rule M113).
+    """The cores of a layer's range that do it: those of one kind, or all (rule M123).
 
     Args:
         kind_start: Where the cores of each kind begin.
@@ -407,7 +407,7 @@ def order_of(parts: IntArray, wanted: IntArray) -> IntArray:
 
 @njit
 def core_weights(kind_start: IntArray, unit_times: FloatArray, first: int, cores: int, code: int) -> FloatArray:
-    """Weights of consecutive cores for a layer: the pace of their kind, times what a code says (rule M113).
+    """Weights of consecutive cores for a layer: the pace of their kind, times what a code says (rule M123).
 
     Args:
         kind_start: Where the cores of each kind begin.
@@ -459,7 +459,7 @@ def _slowest(problem: Problem, layer: int, borders: IntArray, parts: IntArray, o
 def leaf_borders(
     problem: Problem, layer: int, batch: int, parts: IntArray, order: IntArray, first: int, code: int
 ) -> IntArray:
-    """Where the parts of a layer begin: equal ones on equal cores, else in proportion to weights (rules M6, M113).
+    """Where the parts of a layer begin: equal ones on equal cores, else in proportion to weights (rules M6, M123).
 
     Where a choice leaves the weights open, each factor is tried on the kinds after the first, and the slowest core decides.
     """
@@ -486,7 +486,7 @@ def leaf_borders(
 
 @njit
 def own_tiles(problem: Problem, layer: int, place: Layout, runs: int, mapped: FloatArray, figures: FloatArray) -> bool:
-    """Energy without words and cycles of a layer each of whose cores is charged its own tile (rule M114).
+    """Energy without words and cycles of a layer each of whose cores is charged its own tile (rule M124).
 
     Args:
         problem: Network and system.

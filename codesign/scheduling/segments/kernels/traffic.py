@@ -267,7 +267,7 @@ def filling_energy(layer: IntArray, place: Layout, batch: int, runs: int, fetch:
 
 @njit
 def filling_by_kind(layer: IntArray, place: Layout, runs: int, cores: Cores, site_kind: IntArray) -> float:
-    """Energy of filling and reading big buffers of several kinds of cores, pJ of a run; tiles are taken at once (rules M28, M114).
+    """Energy of filling and reading big buffers of several kinds of cores, pJ of a run; tiles are taken at once (rules M28, M124).
 
     Args:
         layer: Row of the table of layers.

@@ -265,7 +265,7 @@ def _handed_out(
 def share_kinds(
     unit_times: FloatArray, kind_start: IntArray, first: int, past: int, sequence: IntArray, given: IntArray
 ) -> bool:
-    """Give the children of a space cut cores of several kinds (rule M112).
+    """Give the children of a space cut cores of several kinds (rule M122).
 
     Children whose work the first of the kinds does best, as against the last, come first. In this sequence each receives as few
     cores as it needs to end within the least time in which all can; what is left over is the last child's.
@@ -318,7 +318,7 @@ def share_kinds(
 
 @njit
 def assign_cores(tree: Tree, kind_start: IntArray, least_use: float) -> int:
-    """Core ranges of all nodes (rules M3, M5a, M112).
+    """Core ranges of all nodes (rules M3, M5a, M122).
 
     Args:
         tree: With unit times.

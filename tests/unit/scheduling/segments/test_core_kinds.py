@@ -1,4 +1,4 @@
-"""Systems with several kinds of cores: files, parts, buffers, mappings, costs, pictures (rules M111 to M117)."""
+"""Systems with several kinds of cores: files, parts, buffers, mappings, costs, pictures (rules M121 to M127)."""
 
 from dataclasses import replace
 from typing import Any
@@ -110,8 +110,8 @@ def test_unequal_parts_are_written_read_and_charged_by_core() -> None:
     core = found.rows[1].core
     assert core is not None
     assert core[core_mapper.CYCLES] == max(s[core_mapper.CYCLES] for s in sizes if s is not None)
-    idle = evaluator.site_kind[evaluator.fabric.sites[2]]
-    assert idle == 1 and found.rows[1].usage_bytes[:, evaluator.fabric.sites[2]].sum() == 0, "no part, no words"
+    idle = evaluator.site_kind[evaluator.fabric.order[2]]
+    assert idle == 1 and found.rows[1].usage_bytes[:, evaluator.fabric.order[2]].sum() == 0, "no part, no words"
 
 
 @pytest.mark.parametrize(
