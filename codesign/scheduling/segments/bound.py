@@ -1,7 +1,7 @@
 """What no tree of segments of a network on a system can beat (docs/explanation/many-cores.md, rules M61 to M67)."""
 
 from dataclasses import dataclass
-from typing import final
+from typing import TypeAlias, final
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from codesign.scheduling.segments.kernels.fabric import GEMINI
 from codesign.scheduling.segments.kernels.machine import DIE_HOP_PJ, HOP_PJ, Caches, Problem
 from codesign.scheduling.segments.layers import LayerKind
 from codesign.scheduling.segments.search import make_caches, problem_arrays
+
+Fronts: TypeAlias = list[tuple[FloatArray, int]]
+"""Energy and core time of the best options of a layer, n x 2, and how many equal layers there are."""
 
 STEPS = 48
 """Prices of time tried on a logarithmic scale; each gives a line that no tree is below."""
@@ -79,23 +82,28 @@ def link_price(evaluator: Evaluator, problem: Problem, shared: bool) -> float:
     return float(prices[HOP_PJ] if one_price else min(prices[HOP_PJ], prices[DIE_HOP_PJ]))
 
 
-def spread_of(evaluator: Evaluator, problem: Problem, layer: int) -> FloatArray:
+def spread_of(evaluator: Evaluator, problem: Problem, layer: int, least: int) -> FloatArray:
     """What `shared_hops` needs to know of a layer.
 
     Words from outside and weights have the way to one core counted already. A release that drops concatenated inputs moves them
     for nothing, so that they do not count.
+
+    Args:
+        evaluator: Network and system.
+        problem: The same in the kernels' form.
+        layer: Its number.
+        least: Of `least_way`.
     """
     of = evaluator.network.layers[layer]
-    way = least_way(evaluator) / len(evaluator.system.memories.ports[0])
+    way = least / len(evaluator.system.memories.ports[0])
     producers = len(of.inputs) + int(of.external_c > 0)
     counted = 0 if producers > 1 and evaluator.semantics.drop_shifted else producers
     return np.array([counted, way if of.external_c else 0.0, way, link_price(evaluator, problem, True)])
 
 
-def _front_of(evaluator: Evaluator, problem: Problem, caches: Caches, layer: int) -> FloatArray:
+def _front_of(problem: Problem, caches: Caches, layer: int, spread: FloatArray) -> FloatArray:
     """Energy and core time of a layer's best options, n x 2; where no core holds its tiles, of tiles of any size."""
     room = np.zeros((len(problem.batches) * len(problem.parts), 2))
-    spread = spread_of(evaluator, problem, layer)
     endless = problem._replace(limits=np.array([2**62, 0], np.int64))
     for limited in (problem, endless):
         n = bound_parts.keep_best(room, bound_parts.layer_options(limited, caches, layer, spread, room))
@@ -112,7 +120,7 @@ def bound_of(evaluator: Evaluator, batch: int) -> SegmentBound:
     """
     problem = problem_arrays(evaluator, batch, 0.0)
     caches = make_caches(problem)
-    fronts = [_front_of(evaluator, problem, caches, layer) for layer in range(len(problem.table))]
+    fronts = _fronts_of(evaluator, problem, caches)
     words, transfers = needed_words(problem, evaluator)
     system = evaluator.system
     fixed = words * system.memories.pj_per_word
@@ -121,7 +129,7 @@ def bound_of(evaluator: Evaluator, batch: int) -> SegmentBound:
     fixed += carried * least_way(evaluator) * link_price(evaluator, problem, False)
     moving = words / (system.memories.words_per_cycle_each * len(system.memories.ports))
     if system.clock_ghz != 1:  # times of segments are truncated
-        moving = max(0.0, moving / system.clock_ghz - len(fronts) * batch)
+        moving = max(0.0, moving / system.clock_ghz - len(problem.table) * batch)
     energies, times = _sums(fronts, np.zeros(1)), _sums(fronts, np.full(1, np.inf))
     energy, core_time = fixed + float(energies[0, 0]), float(times[0, 1]) / system.cores
     least_time = max(core_time, moving)
@@ -130,24 +138,41 @@ def bound_of(evaluator: Evaluator, batch: int) -> SegmentBound:
     return SegmentBound(edp, energy, least_time, words)
 
 
-def _sums(fronts: list[FloatArray], prices: FloatArray) -> FloatArray:
-    """Sums of energy and core time of the options of least energy + price x core time, prices x 2."""
-    found = np.zeros((len(prices), 2))
-    for front in fronts:
-        for i, price in enumerate(prices):
-            chosen = front[np.argmin(front[:, 1] if np.isinf(price) else front[:, 0] + price * front[:, 1])]
-            found[i] += chosen
+def _fronts_of(evaluator: Evaluator, problem: Problem, caches: Caches) -> Fronts:
+    """Fronts of all layers; those of equal ones once, with how many there are."""
+    first: dict[tuple[bytes, bytes], int] = {}
+    found: list[tuple[FloatArray, int]] = []
+    least = least_way(evaluator)
+    for layer in range(len(problem.table)):
+        spread = spread_of(evaluator, problem, layer, least)
+        key = problem.table[layer].tobytes(), spread.tobytes()
+        if key in first:
+            front, times = found[first[key]]
+            found[first[key]] = front, times + 1
+        else:
+            first[key] = len(found)
+            found.append((_front_of(problem, caches, layer, spread), 1))
     return found
 
 
-def _lines(fronts: list[FloatArray], fixed: float, moving: float, cores: int, around: float) -> FloatArray:
+def _sums(fronts: Fronts, prices: FloatArray) -> FloatArray:
+    """Sums of energy and core time of the options of least energy + price x core time, prices x 2."""
+    found = np.zeros((len(prices), 2))
+    for front, times in fronts:
+        for i, price in enumerate(prices):
+            chosen = front[np.argmin(front[:, 1] if np.isinf(price) else front[:, 0] + price * front[:, 1])]
+            found[i] += times * chosen
+    return found
+
+
+def _lines(fronts: Fronts, fixed: float, moving: float, cores: int, around: float) -> FloatArray:
     """Prices m and the least energy + m x time for each, n x 2; the best mean of core time and DRAM time counts."""
     found = []
     for price in around * np.logspace(-1.5, 1.5, STEPS):
         totals = []
         for share in (1.0, 0.9, 0.75, 0.5, 0.25, 0.0):
             scaled = price * share / cores
-            parts = sum(float((front[:, 0] + scaled * front[:, 1]).min()) for front in fronts)
+            parts = sum(times * float((front[:, 0] + scaled * front[:, 1]).min()) for front, times in fronts)
             totals.append(fixed + price * (1.0 - share) * moving + parts)
         found.append((price, max(totals)))
     return np.array(found)
