@@ -1,4 +1,4 @@
-"""What no tree of segments of a network on a system can beat (docs/explanation/many-cores.md, rules M61 to M67)."""
+"""What no tree of segments of a network on a system can beat (docs/explanation/many-cores.md, rules M61 to M68)."""
 
 from dataclasses import dataclass
 from typing import TypeAlias, final
@@ -42,27 +42,69 @@ class SegmentBound:
         return edp / self.edp - 1.0
 
 
-def needed_words(problem: Problem, evaluator: Evaluator) -> tuple[int, int]:
-    """Words that must cross the DRAM interface for the whole batch, and transfers that can carry them (rule M62).
+@final
+@dataclass(frozen=True)
+class NeededWords:
+    """What must move for a whole batch (rules M62, M63, M68); what counts lose to rounding is left out.
 
-    Weights are read once; each run may lose one word to rounding. Inputs from outside and outputs that no layer reads cross once.
+    Attributes:
+        moved: Over the DRAM interface.
+        entering: From the ports of DRAMs into the mesh.
+        carried: Words x links to and from DRAM.
     """
-    batch = int(problem.batches[-1])
-    words, transfers, cores = 0, 0, evaluator.system.cores
+
+    moved: int
+    entering: int
+    carried: float
+
+
+def needed_words(problem: Problem, evaluator: Evaluator) -> NeededWords:
+    """Weights are read once; inputs from outside and outputs that no layer reads cross DRAM once.
+
+    Counts floor the share of each DRAM and port of a transfer, and what runs of a layer share of its weights, link by link.
+    """
+    memories, batch, cores = evaluator.system.memories, int(problem.batches[-1]), evaluator.system.cores
+    drams, ports = len(memories.ports), len(memories.ports[0])
+    of_dram, of_port = cores * (drams - 1), cores * drams * (ports - 1)
+    links, entries, way = len(evaluator.fabric.between_dies), len(outside_ports(evaluator)), least_way(evaluator)
     read = {p for layer in evaluator.network.layers for p in (*layer.inputs, *layer.weight_inputs)}
+    moved, entering, carried = 0, 0, 0.0
     for i, layer in enumerate(evaluator.network.layers):
         if layer.weight_words and not layer.weight_inputs:
-            words += max(0, layer.weight_words - batch)
-            transfers += cores * batch
+            words = layer.weight_words - of_dram
+            moved += max(0, words - drams * batch)
+            entering += max(0, words - entries * batch)
+            carried += max(0.0, max(0, words - of_port) * way / ports - links * batch)
+        each_run = 0
         if layer.external_c:
             own = layer.kind in (LayerKind.POOL, LayerKind.ELTWISE, LayerKind.PTP)
             of_channel = bound_parts.input_words(problem, i) // (layer.K if own else layer.C)
-            words += of_channel * layer.external_c * batch
-            transfers += cores * batch
+            each_run = max(0, of_channel * layer.external_c - of_dram) * batch
+            entering += each_run
+            carried += max(0, each_run - of_port * batch) * way / ports
         if i not in read:
-            words += layer.K * layer.H * layer.W * batch
-            transfers += cores * batch
-    return words, transfers
+            written = max(0, layer.K * layer.H * layer.W - of_dram) * batch
+            carried += max(0, written - of_port * batch) * way / ports
+            each_run += written
+        moved += each_run
+    return NeededWords(moved, entering, carried)
+
+
+def outside_ports(evaluator: Evaluator) -> set[tuple[int, ...]]:
+    """Places of ports beside the mesh, from which words enter it over one link each; none where a port is a router of the mesh."""
+    places = {place for ports in evaluator.system.memories.ports for place in ports}
+    width = evaluator.system.width
+    return places if all(not 0 <= place[0] < width for place in places) else set()
+
+
+def entering_time(evaluator: Evaluator, words: int) -> float:
+    """Cycles in which words enter the mesh over the links of all ports, where links bound segments (rule M68)."""
+    entries = outside_ports(evaluator)
+    if not entries or not evaluator.semantics.links_bound:
+        return 0.0
+    system = evaluator.system
+    fastest = max(system.links.words_per_cycle, system.dies.words_per_cycle if system.dies.count > 1 else 0)
+    return words / (len(entries) * fastest)
 
 
 def least_way(evaluator: Evaluator) -> int:
@@ -121,13 +163,12 @@ def bound_of(evaluator: Evaluator, batch: int) -> SegmentBound:
     problem = problem_arrays(evaluator, batch, 0.0)
     caches = make_caches(problem)
     fronts = _fronts_of(evaluator, problem, caches)
-    words, transfers = needed_words(problem, evaluator)
+    needed = needed_words(problem, evaluator)
     system = evaluator.system
-    fixed = words * system.memories.pj_per_word
-    ports = len(system.memories.ports[0])
-    carried = max(0, words - transfers * (ports - 1)) // ports
-    fixed += carried * least_way(evaluator) * link_price(evaluator, problem, False)
-    moving = words / (system.memories.words_per_cycle_each * len(system.memories.ports))
+    fixed = needed.moved * system.memories.pj_per_word
+    fixed += needed.carried * link_price(evaluator, problem, False)
+    moving = needed.moved / (system.memories.words_per_cycle_each * len(system.memories.ports))
+    moving = max(moving, entering_time(evaluator, needed.entering))
     if system.clock_ghz != 1:  # times of segments are truncated
         moving = max(0.0, moving / system.clock_ghz - len(problem.table) * batch)
     energies, times = _sums(fronts, np.zeros(1)), _sums(fronts, np.full(1, np.inf))
@@ -135,7 +176,7 @@ def bound_of(evaluator: Evaluator, batch: int) -> SegmentBound:
     least_time = max(core_time, moving)
     lines = _lines(fronts, fixed, moving, system.cores, energy / least_time)
     edp = least_product(lines, energy, least_time)
-    return SegmentBound(edp, energy, least_time, words)
+    return SegmentBound(edp, energy, least_time, needed.moved)
 
 
 def _fronts_of(evaluator: Evaluator, problem: Problem, caches: Caches) -> Fronts:
