@@ -219,10 +219,12 @@ PYTHON_ONLY: dict[str, str] = {
     "load_network.fuse": "each command knows which form its search needs",
     "ScheduleOptions.scheduler_options": "the command has an option for each",
     "explore.listener": "the command's is its progress bar",
+    "serve.began": "the command's shows the searches",
 }
 """Parameters that are no option, and why."""
 
 OTHER_DEFAULTS: dict[str, str] = {
     "schedule --scheduler": "empty: the graph's form implies one, else soma",
+    "serve --mapper": "empty: exact, unless step times are those of trees",
 }
 """Defaults that differ, and why."""

@@ -1,5 +1,6 @@
 """`codesign serve`: what one accelerator does for the requests to a language model."""
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,8 @@ from codesign.cli.options import check_format
 from codesign.core.errors import UserError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from codesign.arch.many_core import ManyCore
     from codesign.evaluation.serving import ServingResult
     from codesign.evaluation.serving_phases import Phase
@@ -27,14 +30,21 @@ def register(app: typer.Typer) -> None:
         system: Annotated[
             str | None, typer.Option(help="System of many cores instead, by name or file: its dies are the chips.")
         ] = None,
+        step_times: Annotated[
+            str,
+            typer.Option(help="layers, mapped one by one, or segments: trees of pipelines on the cores of --system."),
+        ] = "layers",
         mapper: Annotated[
-            str, typer.Option(help="Search for each layer's mapping; an unknown name lists them.")
-        ] = "exact",
+            str | None,
+            typer.Option(help="Search for each layer's mapping (default exact); an unknown name lists them."),
+        ] = None,
         objective: Annotated[
-            str, typer.Option(help="What each mapping minimises: energy, latency or edp.")
+            str, typer.Option(help="What each mapping or tree minimises: energy, latency or edp.")
         ] = "latency",
-        time_limit: Annotated[float | None, typer.Option(help="Seconds of search, per layer.")] = None,
-        evaluations: Annotated[int | None, typer.Option(help="Mappings scored at most, per layer.")] = None,
+        time_limit: Annotated[float | None, typer.Option(help="Seconds of search, per layer or tree.")] = None,
+        evaluations: Annotated[
+            int | None, typer.Option(help="Mappings or trees scored at most, per layer or tree.")
+        ] = None,
         seed: Annotated[int, typer.Option(help="Seed of every random choice.", min=0)] = 0,
         stages: Annotated[
             str | None,
@@ -51,7 +61,7 @@ def register(app: typer.Typer) -> None:
 
         codesign serve serving.yaml --arch soma-cloud --mapper anneal --evaluations 2000
 
-        codesign serve serving.yaml --system gemini-72t --stages auto --mapper anneal --evaluations 2000
+        codesign serve serving.yaml --system gemini-72t --stages auto --step-times segments --time-limit 5
         """
         check_format(output_format)
         warnings_to_stderr()
@@ -59,8 +69,14 @@ def register(app: typer.Typer) -> None:
         from codesign.library.serving import serve as judge
 
         cut = int(stages) if stages is not None and stages.isdigit() else stages
-        options = ServeOptions(mapper, objective, time_limit, evaluations, seed, cut, micro_batches)
-        served = judge(spec, _machine(arch, system), options)
+        if mapper is not None and step_times == "segments":
+            raise UserError("--mapper is an option of --step-times layers", hint="leave one of them out")
+        options = ServeOptions(
+            mapper or ServeOptions.mapper, objective, time_limit, evaluations, seed, cut, micro_batches, step_times
+        )
+        machine = _machine(arch, system)
+        with _searches(step_times == "segments") as began:
+            served = judge(spec, machine, options, began)
         if output_format == "json":
             echo_json(served.to_json())
         elif served.infeasible is not None:
@@ -69,6 +85,18 @@ def register(app: typer.Typer) -> None:
             _print(served.found, served.timing)
         if output_format != "json" and served.splits:
             _print_splits(served)
+
+
+@contextmanager
+def _searches(shown: bool) -> "Iterator[Callable[[str], None]]":
+    """A line on standard error that counts searches and says which one goes on."""
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = SpinnerColumn(), TextColumn("search {task.completed:.0f}: {task.description}"), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not shown) as progress:
+        task = progress.add_task("", total=None)
+        yield lambda what: progress.update(task, advance=1, description=what)
 
 
 def _machine(arch: str | None, system: str | None) -> "str | ManyCore":
@@ -99,7 +127,8 @@ def _print(found: "ServingResult", timing: str) -> None:
         f"{spec.name} on {chips}: batch {spec.batch}, {spec.mean_output:g} output tokens a request, "
         f"{spec.mean_context:,} tokens of context on average"
     )
-    typer.echo(f"times from             {timing} model; energies from the mappings")
+    energies = "the same trees" if timing == "segments" else "the mappings"
+    typer.echo(f"times from             {timing} model; energies from {energies}")
     typer.echo(f"figures                {provenance_line(found.architecture)}")
     typer.echo(f"time to first token    {format_si(found.ttft_s, 's')} (mean of the requests, prompt alone)")
     typer.echo(f"time per output token  {format_si(found.tpot_s, 's')} (prefills of others included)")
@@ -125,7 +154,7 @@ def _print_splits(served: "ServedModel") -> None:
     from codesign.evaluation.metrics import format_si
     from codesign.evaluation.serving import ServingResult
 
-    kept = served.spec.chips
+    kept = next(split for split in served.splits if split.stages == served.spec.chips.stages)
     typer.echo(f"ways to share the layers; {_way(kept.stages, kept.tensor)} makes the most tokens a second:")
     for split in served.splits:
         found = split.result
@@ -147,6 +176,8 @@ def _phase(phase: "Phase") -> str:
 
     bound = ", ".join(f"{name} {share:.0%}" for name, share in phase.bound_by if share >= 0.005)
     text = f"{format_si(phase.latency_s, 's')}, {format_si(phase.energy_j, 'J')}, {phase.dram_bytes:,.0f} DRAM bytes; time bound by {bound}"
+    if phase.gap is not None:
+        text += f"; {phase.gap:.1%} over what no trees can beat"
     if len(phase.stage_s) > 1:
         text += f"; in {phase.micro_batches} parts, chips wait {phase.waiting:.0%} of it for other stages"
     return text

@@ -162,6 +162,9 @@ class PhaseRecord(TypedDict):
     send_s: NotRequired[float]
     waiting: NotRequired[float]
     stage_s: NotRequired[list[float]]
+    bound_s: NotRequired[float]
+    gap: NotRequired[float]
+    trees: NotRequired[list[JsonObject]]
 
 
 class StageRecord(TypedDict):

@@ -14,6 +14,7 @@ from codesign.evaluation.metrics import JudgedMetric, Metrics
 from codesign.evaluation.network import EvaluationOptions
 from codesign.evaluation.records import ServingRecord
 from codesign.evaluation.serving_phases import Phase, PhaseJudge
+from codesign.evaluation.serving_stages import MappedStages, StageSource
 from codesign.mappers.protocol import Mapper
 from codesign.workloads.serving import ServingSpec, split_model
 from codesign.workloads.zoo.language_models import decode_macs
@@ -140,18 +141,14 @@ class ServingResult:
 def serve(
     spec: ServingSpec,
     architecture: Architecture,
-    mapper: Mapper,
-    options: EvaluationOptions,
-    partial_bits: int | None = None,
+    source: StageSource,
 ) -> ServingResult | Infeasible:
     """Judge an accelerator by what it does for requests.
 
     Args:
         spec: What is served.
         architecture: Of one chip; energies filled in.
-        mapper: Of every distinct layer.
-        options: How layers are judged.
-        partial_bits: Width of partial sums; default that of operands.
+        source: Of times and energies of stages.
 
     Returns:
         The result, or the first layer without a valid mapping.
@@ -160,7 +157,7 @@ def serve(
     overflow = _overflow(spec, architecture, memory)
     if overflow is not None:
         return overflow
-    judge = PhaseJudge(spec, architecture, mapper, options, partial_bits)
+    judge = PhaseJudge(spec, architecture, source)
     prefills: list[tuple[Phase, float]] = []
     for prompt, share in spec.prompts:
         phase = judge.prefill(prompt)
@@ -172,7 +169,7 @@ def serve(
         return decode
     least = compute_bound_batch(spec, architecture)
     least = None if least is None else least * decode.micro_batches
-    return ServingResult(spec, architecture, tuple(prefills), decode, least, judge.evaluated, memory)
+    return ServingResult(spec, architecture, tuple(prefills), decode, least, source.evaluated, memory)
 
 
 def stage_memory(spec: ServingSpec, bits: int) -> tuple[StageMemory, ...]:
@@ -257,7 +254,9 @@ class ServingEvaluator:
         started = clock.wall_seconds()
         architecture = self.space.build(dict(point))
         described = describe_architecture(architecture)
-        found = serve(self.spec, architecture, self.mapper, self.options, self.partial_bits or self.space.partial_bits)
+        partial_bits = self.partial_bits or self.space.partial_bits
+        stages = MappedStages(self.spec, architecture, self.mapper, self.options, partial_bits)
+        found = serve(self.spec, architecture, stages)
         seconds = clock.wall_seconds() - started
         if isinstance(found, Infeasible):
             return Evaluation(None, found, seconds, NoDetail(), described)

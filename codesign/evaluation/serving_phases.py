@@ -5,16 +5,15 @@ from dataclasses import dataclass, replace
 from typing import final
 
 from codesign.arch.architecture import Architecture
+from codesign.core.json_types import JsonObject
 from codesign.cost.cost import Infeasible
-from codesign.evaluation.network import EvaluationOptions, LayerResult, WorkloadRun, run_workload
+from codesign.evaluation.network import LayerResult
 from codesign.evaluation.records import PhaseLayerRecord, PhaseRecord
-from codesign.mappers.protocol import Mapper, MapResult
+from codesign.evaluation.serving_stages import Part, StageRun, StageSource, part_of
 from codesign.timing.cores.collectives import all_reduce_s, send_s
 from codesign.timing.cores.system import system_of
-from codesign.timing.cores.whole_network import network_time
 from codesign.workloads.computation import Computation
 from codesign.workloads.serving import ServingSpec
-from codesign.workloads.workload import Workload
 from codesign.workloads.zoo.language_models import Span
 
 LINKS, SENDS = "links", "sends between stages"
@@ -40,6 +39,8 @@ class Phase:
         send_s: Of the time, giving tensors from stage to stage.
         waiting: Share of the time that chips wait for other stages, on average (the bubble).
         stage_s: Time of one part on each stage.
+        bound_s: No schedules take less with the layers shared in this way; None where that is not known.
+        trees: Schedules of the stages.
     """
 
     tokens: int
@@ -56,10 +57,17 @@ class Phase:
     send_s: float = 0.0
     waiting: float = 0.0
     stage_s: tuple[float, ...] = ()
+    bound_s: float | None = None
+    trees: tuple[JsonObject, ...] = ()
+
+    @property
+    def gap(self) -> float | None:
+        """(time - bound) / bound."""
+        return None if self.bound_s is None else self.latency_s / self.bound_s - 1.0
 
     def to_json(self) -> PhaseRecord:
         """The fields as plain values that JSON can hold."""
-        return {
+        record: PhaseRecord = {
             "tokens": self.tokens,
             "past": self.past,
             "batch": self.batch,
@@ -75,6 +83,9 @@ class Phase:
             "bound_by": dict(self.bound_by),
             "layers": [_phase_layer(layer) for layer in self.layers],
         }
+        if self.bound_s is not None and self.gap is not None:
+            record |= {"bound_s": self.bound_s, "gap": self.gap, "trees": list(self.trees)}
+        return record
 
 
 def _phase_layer(layer: LayerResult) -> PhaseLayerRecord:
@@ -97,97 +108,18 @@ def _phase_layer(layer: LayerResult) -> PhaseLayerRecord:
 
 
 @final
-@dataclass(frozen=True)
-class StageRun:
-    """One part of a phase on one chip of a stage.
-
-    Args:
-        seconds: By what limits them, sums over chips under `LINKS`.
-        run: Its layers.
-        macs: Of the chip.
-        sums: How many tensors the chips of the stage add up.
-    """
-
-    seconds: dict[str, float]
-    run: WorkloadRun
-    macs: int
-    sums: int
-
-    @property
-    def total_s(self) -> float:
-        """Time of the part on the stage."""
-        return sum(self.seconds.values())
-
-    @property
-    def moved_bytes(self) -> float:
-        """DRAM bytes of the chip."""
-        return sum(x.dram_bytes * x.count for x in self.run.layers) + self.run.vector.dram_bytes
-
-
-@final
-@dataclass(frozen=True)
-class Part:
-    """What passes the stages at once.
-
-    Args:
-        tokens: Of each sequence.
-        past: In the cache before them, on average over the parts.
-        batch: Sequences.
-        count: Parts of the phase.
-    """
-
-    tokens: int
-    past: int
-    batch: int
-    count: int
-
-
-def part_of(tokens: int, past: int, batch: int, wanted: int) -> Part:
-    """A phase in so many parts: sequences of a batch apart, or tokens of one prompt in turn (rule V9).
-
-    >>> part_of(1000, 0, 1, 4)
-    Part(tokens=250, past=375, batch=1, count=4)
-    >>> part_of(1, 80, 6, 4)
-    Part(tokens=1, past=80, batch=2, count=3)
-    """
-    if batch > 1 or tokens == 1:
-        each = -(-batch // wanted)
-        return Part(tokens, past, each, -(-batch // each))
-    each = -(-tokens // wanted)
-    count = -(-tokens // each)
-    return Part(each, past + round((count - 1) * each / 2), batch, count)
-
-
-@final
 class PhaseJudge:
     """Judges the phases of a served model on an architecture.
 
     Args:
         spec: What is served.
         architecture: Of one chip.
-        mapper: Of every distinct layer.
-        options: How layers are judged.
-        partial_bits: Width of partial sums; default that of operands.
+        source: Of times and energies of stages.
     """
 
-    def __init__(
-        self,
-        spec: ServingSpec,
-        architecture: Architecture,
-        mapper: Mapper,
-        options: EvaluationOptions,
-        partial_bits: int | None,
-    ) -> None:
-        self.spec, self.architecture, self.mapper, self.options = spec, architecture, mapper, options
-        bits = architecture.mac.bits
-        self.partial_bits = partial_bits if partial_bits is None else max(partial_bits, bits)
+    def __init__(self, spec: ServingSpec, architecture: Architecture, source: StageSource) -> None:
+        self.spec, self.architecture, self.source = spec, architecture, source
         self.system = system_of(architecture)
-        self.known: dict[Computation, MapResult] = {}
-
-    @property
-    def evaluated(self) -> int:
-        """Mappings scored so far."""
-        return sum(found.evaluated for found in self.known.values())
 
     def prefill(self, prompt: int) -> Phase | Infeasible:
         """Reading one prompt."""
@@ -219,21 +151,14 @@ class PhaseJudge:
         others = self._stages(part, False) if reads and part.count > 1 else last
         if isinstance(others, Infeasible):
             return others
-        n, p = part.count, len(last)
-        send = self._send_s(part) if p > 1 else 0.0
-        path: dict[str, float] = {}
-        for stage in last:
-            _add(path, stage.seconds, 1.0)
-        if p > 1:
-            back = 0.0 if reads else self.spec.chips.onward.link_latency_s
-            _add(path, {SENDS: (p - 1) * send + back}, 1.0)
-        slowest = max(others, key=lambda stage: stage.total_s)
-        slow = slowest.seconds if slowest.total_s >= send else {SENDS: send}
-        if reads:
-            _add(path, slow, n - 1.0)
-        elif n * sum(slow.values()) > sum(path.values()):
-            path = {name: n * taken for name, taken in slow.items()}
-        return self._counted(shape, part, path, (last, others))
+        send = self._send_s(part) if len(last) > 1 else 0.0
+        back = 0.0 if reads else self.spec.chips.onward.link_latency_s
+        path = _path(part.count, (last, others), send, None if reads else back)
+        bounds = [_at_best(stages) for stages in (last, others)]
+        least = None
+        if bounds[0] is not None and bounds[1] is not None:
+            least = sum(_path(part.count, (bounds[0], bounds[1]), send, None if reads else back).values())
+        return replace(self._counted(shape, part, path, (last, others)), bound_s=least)
 
     def _stages(self, part: Part, head: bool) -> list[StageRun] | Infeasible:
         """One part on every stage; equal stages are run once."""
@@ -255,29 +180,12 @@ class PhaseJudge:
         return experts is not None and span.first <= experts.dense_layers
 
     def _stage(self, part: Part, span: Span) -> StageRun | Infeasible:
-        spec, bits = self.spec, self.architecture.mac.bits
-        if part.tokens > 1 or not part.past:
-            network = spec.prefill(part.tokens, bits, self.partial_bits, part.past, span)
-        else:
-            network = spec.decode(bits, self.partial_bits, part.batch, span)
-        run = run_workload(Workload.of([network]), self.architecture, self.mapper, self.options, known=self.known)
+        """One stage, sums over its chips included."""
+        run = self.source.run(part, span)
         if isinstance(run, Infeasible):
             return run
-        seconds = self._by_bound(run) if self.system is None else dict(network_time(self.system, network).by_bound)
-        sums = 2 * span.layers
-        link_s = sums * self._sum_s(self._size(part))
-        if link_s:
-            seconds[LINKS] = link_s
-        return StageRun(seconds, run, network.macs, sums)
-
-    def _by_bound(self, run: WorkloadRun) -> dict[str, float]:
-        """Time of the analytical model, by what limits it."""
-        found: dict[str, float] = {}
-        for layer in run.layers:
-            name = layer.bottlenecks[0]
-            found[name] = found.get(name, 0.0) + layer.latency_cycles * layer.count / self.architecture.clock_hz
-        found["vector operators"] = run.vector.latency_cycles / self.architecture.clock_hz
-        return found
+        link_s = run.sums * self._sum_s(self._size(part))
+        return replace(run, seconds={**run.seconds, LINKS: link_s}) if link_s else run
 
     def _size(self, part: Part) -> float:
         """Bytes of the tensor that chips add up, and that goes from stage to stage."""
@@ -309,7 +217,7 @@ class PhaseJudge:
         latency_s = sum(path.values())
         times = [(stage, 1) for stage in last] + [(stage, n - 1) for stage in others if n > 1]
         size = self._size(part)
-        dynamic = sum(count * stage.run.dynamic_pj for stage, count in times) * chips.tensor
+        dynamic = sum(count * stage.energy_pj for stage, count in times) * chips.tensor
         summed = sum(count * stage.sums for stage, count in times)
         links = summed * chips.all_reduce_bytes(size) * chips.link_pj_per_byte
         links += n * (chips.stages - 1) * chips.send_pj(size)
@@ -320,7 +228,7 @@ class PhaseJudge:
             latency_s,
             path.get(LINKS, 0.0),
             (dynamic + links) * 1e-12 + chips.count * self.architecture.leakage_w * latency_s,
-            chips.tensor * sum(count * stage.moved_bytes for stage, count in times),
+            chips.tensor * sum(count * stage.dram_bytes for stage, count in times),
             chips.tensor * sum(count * stage.macs for stage, count in times),
             tuple(shares),
             _merged(times),
@@ -328,7 +236,50 @@ class PhaseJudge:
             path.get(SENDS, 0.0),
             max(0.0, 1 - busy / (chips.stages * latency_s)) if chips.stages > 1 else 0.0,
             tuple(stage.total_s for stage in last),
+            trees=_trees([*last, *others]),
         )
+
+
+def _path(n: int, stages: tuple[list[StageRun], list[StageRun]], send: float, back: float | None) -> dict[str, float]:
+    """Time of n parts by what limits it (rule V9).
+
+    Args:
+        n: Parts.
+        stages: Those of the last part, and of each of the others.
+        send: Time to give a part to the next stage.
+        back: Latency from the last stage to the first, before the next step; None for a prompt.
+    """
+    last, others = stages
+    path: dict[str, float] = {}
+    for stage in last:
+        _add(path, stage.seconds, 1.0)
+    if len(last) > 1:
+        _add(path, {SENDS: (len(last) - 1) * send + (back or 0.0)}, 1.0)
+    slowest = max(others, key=lambda stage: stage.total_s)
+    slow = slowest.seconds if slowest.total_s >= send else {SENDS: send}
+    if back is None:
+        _add(path, slow, n - 1.0)
+    elif n * sum(slow.values()) > sum(path.values()):
+        path = {name: n * taken for name, taken in slow.items()}
+    return path
+
+
+def _at_best(stages: list[StageRun]) -> list[StageRun] | None:
+    """The same stages, each in the least time that it can take; None where that is not known."""
+    found = []
+    for stage in stages:
+        if stage.bound_s is None:
+            return None
+        found.append(StageRun({"bound": stage.bound_s + stage.seconds.get(LINKS, 0.0)}))
+    return found
+
+
+def _trees(stages: list[StageRun]) -> tuple[JsonObject, ...]:
+    """Schedules of all stages, equal ones once."""
+    found: list[JsonObject] = []
+    for stage in stages:
+        found.extend(tree for tree in stage.trees if tree not in found)
+    return tuple(found)
 
 
 def _add(into: dict[str, float], seconds: dict[str, float], times: float) -> None:
@@ -340,7 +291,7 @@ def _merged(times: Iterable[tuple[StageRun, int]]) -> tuple[LayerResult, ...]:
     """Layers of all stages, equal ones counted together."""
     found: dict[tuple[Computation, float, float], LayerResult] = {}
     for stage, count in times:
-        for layer in stage.run.layers:
+        for layer in stage.layers:
             key = layer.computation, layer.latency_cycles, layer.dram_bytes
             before = found[key].count if key in found else 0
             found[key] = replace(found.get(key, layer), count=before + count * layer.count)

@@ -7,12 +7,14 @@
   transfer goes back along the way.
 * M98: A stage of layers is a rectangle of dies, all of one size; stages follow each other to and fro. Each die sends
   to the one of the same place in the next stage, and all these words cross one face of the rectangle.
+* M99: With step times of trees (`serving_trees.py`) all dies of a stage are one system with their share of the DRAM
+  bandwidth. The tree shares layers between cores and dies, so that nothing is left to add up.
 """
 
 from dataclasses import replace
 
 from codesign.arch.architecture import Architecture
-from codesign.arch.many_core import Dies, ManyCore, Memories
+from codesign.arch.many_core import Dies, ManyCore
 from codesign.arch.many_core_scaling import architecture_of, edge_ports, fitting_stride
 from codesign.core.errors import UserError
 from codesign.core.factors import divisors
@@ -21,15 +23,39 @@ from codesign.workloads.chips import Chips, Collective, StageLink
 
 def one_die(system: ManyCore) -> ManyCore:
     """A die of a system by itself, with its share of the DRAM bandwidth (rule M95)."""
+    alone = rectangle(system, Dies())
+    return replace(alone, name=f"die of {system.name}" if system.dies.count > 1 else system.name)
+
+
+def rectangle(system: ManyCore, block: Dies) -> ManyCore:
+    """Some dies of a system by themselves, with their share of the DRAM bandwidth at one controller."""
     if system.kinds:
         raise UserError("models are served by dies of equal cores alone", where=f"system {system.name!r}")
-    wide, high = system.width // system.dies.x, system.height // system.dies.y
-    words = system.memories.words_per_cycle_each * len(system.memories.ports) // system.dies.count
-    memories = Memories(edge_ports(wide, high, 1), max(1, words), system.memories.pj_per_word, system.memories.kind)
-    dies = replace(system.dies, x=1, y=1, lanes=0, mw_per_lane=0.0) if system.dies.count > 1 else Dies()
-    stride = fitting_stride(wide, 1)
-    name = f"die of {system.name}" if system.dies.count > 1 else system.name
+    wide, high = _sides(system)
+    wide, high = wide * block.x, high * block.y
+    whole = system.memories
+    words = whole.words_per_cycle_each * len(whole.ports) * block.count // system.dies.count
+    memories = replace(whole, ports=edge_ports(wide, high, 1), words_per_cycle_each=max(1, words))
+    dies = replace(system.dies, x=block.x, y=block.y)
+    if block.count == 1:
+        dies = replace(dies, lanes=0, mw_per_lane=0.0) if system.dies.count > 1 else Dies()
+    stride = fitting_stride(wide, block.x)
+    name = f"{block.x} x {block.y} dies of {system.name}"
     return replace(system, name=name, width=wide, height=high, stride=stride, memories=memories, dies=dies)
+
+
+def staged(system: ManyCore, stages: int) -> tuple[ManyCore, Chips]:
+    """The dies of one stage as a system of its own, and the stages as chips (rule M99).
+
+    Raises:
+        UserError: No equal rectangles are as many.
+    """
+    block = _block_of(system, stages)
+    way = _way_between(system, block)
+    if way is None:
+        return system, Chips()
+    way = replace(way, link_bytes_per_s=way.link_bytes_per_s * block.count)
+    return rectangle(system, block), Chips(stages, stages=stages, between=way)
 
 
 def die_architecture(system: ManyCore) -> Architecture:
@@ -52,12 +78,7 @@ def chips_of(system: ManyCore, stages: int = 1) -> Chips:
             where=f"system {system.name!r}",
             hint="`network: {topology: mesh}`",
         )
-    block = block_of(system.dies, stages)
-    if block is None:
-        raise UserError(
-            f"{system.dies.x} x {system.dies.y} dies cannot be cut into {stages} equal rectangles, one for each stage",
-            where=f"system {system.name!r}",
-        )
+    block = _block_of(system, stages)
     within, between = _ring_of(system, block), _way_between(system, block)
     if within is None and between is None:
         return Chips()
@@ -83,6 +104,21 @@ def block_of(dies: Dies, stages: int) -> Dies | None:
         if dies.count % stages == 0 and dies.x % x == 0 and dies.y % (count // x) == 0
     ]
     return min(found, key=lambda block: (not is_closed(block), abs(block.x - block.y)), default=None)
+
+
+def _block_of(system: ManyCore, stages: int) -> Dies:
+    """The dies of a stage, with the system's name where there are none.
+
+    Raises:
+        UserError: No equal rectangles are as many.
+    """
+    block = block_of(system.dies, stages)
+    if block is None:
+        raise UserError(
+            f"{system.dies.x} x {system.dies.y} dies cannot be cut into {stages} equal rectangles, one for each stage",
+            where=f"system {system.name!r}",
+        )
+    return block
 
 
 def _ring_of(system: ManyCore, block: Dies) -> StageLink | None:

@@ -1,13 +1,14 @@
 """`serve`: what one accelerator does for the requests to a language model."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast, final
 
 from codesign.arch.architecture import Architecture
 from codesign.arch.many_core import ManyCore
-from codesign.core.errors import UserError
+from codesign.arch.many_core_scaling import architecture_of
+from codesign.core.errors import UserError, unknown_name
 from codesign.core.factors import divisors
 from codesign.core.goals import Budget, Objective
 from codesign.core.json_types import Json, JsonObject
@@ -15,7 +16,9 @@ from codesign.cost.cost import Infeasible
 from codesign.evaluation.network import EvaluationOptions, with_effort
 from codesign.evaluation.serving import ServingResult
 from codesign.evaluation.serving import serve as judge
-from codesign.evaluation.system_chips import chips_of, die_architecture
+from codesign.evaluation.serving_stages import MappedStages, StageSource
+from codesign.evaluation.serving_trees import TreeStages
+from codesign.evaluation.system_chips import chips_of, die_architecture, staged
 from codesign.library.inputs import as_hardware
 from codesign.library.results import AbstractResult
 from codesign.mappers.protocol import Mapper
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
 
 
 AUTO = "auto"
+STEP_TIMES = ("layers", "segments")
+"""Where times and energies of stages come from."""
 
 
 @final
@@ -43,6 +48,7 @@ class ServeOptions:
         seed: Of every random choice.
         stages: Stages that the layers are cut into: a number, ``auto`` for the most tokens a second, None for what the file says.
         micro_batches: Parts that pass the stages one behind another; None for what the file says.
+        step_times: ``layers``, mapped one by one, or ``segments``: trees on the cores of a system (rule V12).
     """
 
     mapper: str | Mapper = "exact"
@@ -52,12 +58,15 @@ class ServeOptions:
     seed: int = 0
     stages: int | str | None = None
     micro_batches: int | None = None
+    step_times: str = "layers"
 
     def __post_init__(self) -> None:
         Objective.parse(self.objective)
         Budget(self.time_limit_s, self.evaluations)
         if isinstance(self.stages, str) and self.stages != AUTO:
             raise UserError(f"`stages` must be an integer >= 1 or {AUTO!r}, got {self.stages!r}")
+        if self.step_times not in STEP_TIMES:
+            raise unknown_name("kind of step times", self.step_times, STEP_TIMES)
         if self.seed < 0:
             raise UserError(f"`seed` must be >= 0, got {self.seed}")
 
@@ -95,6 +104,15 @@ def on_system(asked: ServingSpec, system: ManyCore, stages: int) -> ServingSpec:
     Raises:
         UserError: The specification names chips or links of its own, or the dies cannot be shared so.
     """
+    return on_chips(asked, chips_of(system, stages))
+
+
+def on_chips(asked: ServingSpec, chips: Chips) -> ServingSpec:
+    """What is served, on the chips of a system.
+
+    Raises:
+        UserError: The specification names chips or links of its own.
+    """
     own = replace(asked.chips, stages=1, micro_batches=None, memory_bytes=None)
     if own != Chips():
         raise UserError(
@@ -103,8 +121,7 @@ def on_system(asked: ServingSpec, system: ManyCore, stages: int) -> ServingSpec:
             hint="leave the rest out",
         )
     kept = asked.chips
-    made = replace(chips_of(system, stages), micro_batches=kept.micro_batches, memory_bytes=kept.memory_bytes)
-    return replace(asked, chips=made)
+    return replace(asked, chips=replace(chips, micro_batches=kept.micro_batches, memory_bytes=kept.memory_bytes))
 
 
 def shared(asked: ServingSpec, system: ManyCore | None, stages: int) -> ServingSpec:
@@ -128,12 +145,14 @@ class ServedModel(AbstractResult):
         architecture: Of one chip.
         result: Times, energy, what binds; or why it cannot run.
         splits: All ways to share the layers that were tried; none where one was named.
+        timed: Where times of stages come from, one of `STEP_TIMES`.
     """
 
     spec: ServingSpec
     architecture: Architecture
     result: ServingResult | Infeasible
     splits: tuple[Split, ...] = ()
+    timed: str = STEP_TIMES[0]
 
     @property
     def feasible(self) -> bool:
@@ -174,9 +193,11 @@ class ServedModel(AbstractResult):
 
     @property
     def timing(self) -> str:
-        """Which model the times are from (rule V8): ``analytical`` or ``system-of-cores``."""
+        """Which model the times are from (rules V8, V12): ``analytical``, ``system-of-cores`` or ``segments``."""
         from codesign.timing.cores.system import system_of
 
+        if self.timed != STEP_TIMES[0]:
+            return self.timed
         return "analytical" if system_of(self.architecture) is None else "system-of-cores"
 
     def headline(self) -> JsonObject:
@@ -219,10 +240,49 @@ class ServedModel(AbstractResult):
         return parts_figure(parts, "share of the time", f"What binds a decode step of {self.spec.name}")
 
 
+@final
+@dataclass(frozen=True)
+class _Served:
+    """What serves, and how ways to share its layers are judged.
+
+    Args:
+        machine: The architecture of one chip.
+        system: The system whose dies are the chips; None for chips of their own.
+        mapper: Of every distinct layer.
+        judged: How layers are judged, or trees searched.
+        trees: Whether step times are those of trees.
+        began: Told what is searched.
+    """
+
+    machine: Architecture
+    system: ManyCore | None
+    mapper: Mapper
+    judged: EvaluationOptions
+    trees: bool
+    began: Callable[[str], None] | None
+
+    def serve(self, asked: ServingSpec, stages: int) -> ServedModel:
+        """One way to share the layers.
+
+        Raises:
+            UserError: There is no such way.
+        """
+        if self.trees and self.system is not None:
+            alone, chips = staged(self.system, stages)
+            spec, machine = on_chips(asked, chips), architecture_of(alone)
+            judged = self.judged
+            source: StageSource = TreeStages(spec, alone, judged.objective, judged.budget, judged.seed, self.began)
+        else:
+            spec, machine = shared(asked, self.system, stages), self.machine
+            source = MappedStages(spec, machine, self.mapper, self.judged, None)
+        return ServedModel(spec, machine, judge(spec, machine, source), timed=STEP_TIMES[self.trees])
+
+
 def serve(
     spec: ServingSpec | str | Path,
     architecture: Architecture | ManyCore | str | Path,
     options: ServeOptions = DEFAULT_OPTIONS,
+    began: Callable[[str], None] | None = None,
 ) -> ServedModel:
     """Time to first token, time per output token, tokens per second and per joule, and what binds.
 
@@ -230,6 +290,7 @@ def serve(
         spec: What is served: a value, or its YAML file.
         architecture: Of one chip: a value, the name of a preset, or a file. Or a system of many cores, whose dies are the chips.
         options: How mappings are searched.
+        began: Told what is searched, before each search of a tree.
 
     Returns:
         The figures; or the first layer without a valid mapping.
@@ -245,34 +306,36 @@ def serve(
         system, machine = architecture, die_architecture(architecture)
     else:
         _, machine = as_hardware(architecture)
+    trees = options.step_times == STEP_TIMES[1]
+    if trees and system is None:
+        raise UserError(
+            f"step times of trees of segments need a system of many cores, got architecture {machine.name!r}",
+            hint="--system gemini-72t, or leave --step-times out",
+        )
     made = create(options.mapper) if isinstance(options.mapper, str) else options.mapper
     budget = Budget(options.time_limit_s, options.evaluations)
     judged = EvaluationOptions(Objective.parse(options.objective), budget, options.seed)
-    mapper = with_effort(made, budget)
+    server = _Served(machine, system, with_effort(made, budget), judged, trees, began)
     if options.stages == AUTO:
-        return _best_split(asked, system, machine, mapper, judged)
-    stages = asked.chips.stages if options.stages is None else int(options.stages)
-    asked = shared(asked, system, stages)
-    return ServedModel(asked, machine, judge(asked, machine, mapper, judged))
+        return _best_split(asked, server)
+    return server.serve(asked, asked.chips.stages if options.stages is None else int(options.stages))
 
 
-def _best_split(
-    asked: ServingSpec, system: ManyCore | None, machine: Architecture, mapper: Mapper, options: EvaluationOptions
-) -> ServedModel:
+def _best_split(asked: ServingSpec, server: _Served) -> ServedModel:
     """Every number of stages that divides the chips; the one with the most tokens a second is kept.
 
     Raises:
         UserError: There is no way to share the layers.
     """
-    count = asked.chips.count if system is None else system.dies.count
+    count = asked.chips.count if server.system is None else server.system.dies.count
     served: list[ServedModel] = []
     splits: list[Split] = []
     for stages in divisors(count):
         result: ServingResult | Infeasible | str
         try:
-            spec = shared(asked, system, stages)
-            result = judge(spec, machine, mapper, options)
-            served.append(ServedModel(spec, machine, result))
+            one = server.serve(asked, stages)
+            result = one.result
+            served.append(one)
         except UserError as error:
             result = error.message
         splits.append(Split(stages, count // stages, result))

@@ -15,11 +15,13 @@ from codesign.report.recommend import knee_design, labels_of
 from codesign.report.summary import EffectsRecord, is_finite, recommended_rows, summary
 from codesign.study.built import BuiltRecord, read_built
 from codesign.study.certified import read_certified
+from codesign.study.contended import read_contended_front
 from codesign.study.machines import MachineCycles, machine_cycles
 from codesign.study.mapping_front import read_mapping_front
 from codesign.study.proof import read_proof
 from codesign.study.retime import read_timed_front
 from codesign.study.study import REPORT_FILE, Study, Trial, hypervolume_curve
+from codesign.study.system_pages import pages_of
 
 SCRIPTS = ("scene.js", "parallel.js", "front.js", "search.js", "table.js", "drawing.js", "design.js", "study.js")
 
@@ -61,6 +63,12 @@ def report_data(study: Study, space: str | None = None) -> JsonObject:
     for number in designs:
         designs[number] |= {"built": built[number]} if number in built else {}
         designs[number] |= {"machine": machines[number]} if number in machines else {}
+    for design in read_contended_front(study.folder):
+        if design["trial"] in designs:
+            designs[design["trial"]]["simulated"] = design
+    for trial in study.front():
+        if trial.number in designs and (pages := pages_of(study, trial)):
+            designs[trial.number]["pages"] = pages
     mappings = read_mapping_front(study.folder)
     return {
         "config": study.config,

@@ -260,6 +260,8 @@ def _proofs(design: Mapping[str, Any] | None) -> str:
         gaps = [n["gap"] for n in design["networks"] if n.get("gap") is not None]
         if all(n.get("scheduler") == "fused" for n in design["networks"]):
             return f"No fused schedule of the recommended design is better by more than {100 * max(gaps):.1f} % under the rules of fusion."
+        if all(n.get("scheduler") == "segments" for n in design["networks"]):
+            return f"Energy x time of the recommended design's trees is {100 * max(gaps):.1f} % above a bound that holds for all trees."
         if len(gaps) == len(design["networks"]):
             return (
                 f"For the tiles chosen, the recommended design's DRAM schedules are within {100 * max(gaps):.1f} % of a lower "

@@ -8,7 +8,7 @@ from typing import Any, final
 import numpy as np
 
 from codesign.arch.many_core import ManyCore
-from codesign.core.files import write_json
+from codesign.core.files import read_structured, write_json
 from codesign.core.json_types import JsonObject
 from codesign.core.specs import spec_from_json
 from codesign.evaluation.many_cores import SECONDS_PER_TICK, SegmentsEvaluator
@@ -54,6 +54,7 @@ class ContendedNetwork:
             "weight": self.weight,
             "analytic_cycles": self.analytic,
             "latency_cycles": self.simulated,
+            "uncontended_cycles": self.run.free,
             "energy_pj": self.energy_pj,
             "status": "ok" if self.complete else "partial",
         }
@@ -143,3 +144,10 @@ def write_contended_front(designs: tuple[ContendedDesign, ...], folder: Path) ->
     path = folder / CONTENTION_FILE
     write_json(path, {"front": [design.to_json() for design in designs]})
     return path
+
+
+def read_contended_front(folder: Path) -> list[dict[str, Any]]:
+    """The simulated front that a folder holds; empty where it holds none."""
+    path = folder / CONTENTION_FILE
+    found = read_structured(path) if path.is_file() else {}
+    return list(found.get("front", ())) if isinstance(found, dict) else []

@@ -17,12 +17,12 @@ from codesign.scheduling.segments.layers import SegmentNetwork
 from codesign.scheduling.segments.system_page import page
 from codesign.scheduling.segments.tree_files import tree_from_json
 from codesign.study.contended import ContendedDesign
-from codesign.study.study import Study
+from codesign.study.study import Study, Trial
 
 FOLDER = "schedules"
 """What a study's folder holds the pages in."""
 
-MOST_PAGES = 24
+MOST_PAGES = 96
 """Pages that are written at most."""
 
 
@@ -51,6 +51,15 @@ def write_system_pages(
                 shown = simulated.get((trial.number, network.name))
                 pages.append(_page(folder, trial.number, network, record["encoding"], judged, shown))
     return pages
+
+
+def pages_of(study: Study, trial: Trial) -> dict[str, str]:
+    """The pages of a design that are there, from the study's folder; by network."""
+    named = {
+        r["name"]: f"{FOLDER}/trial-{trial.number}-{r['name']}.html"
+        for r in study.detail(trial.number).get("networks", ())
+    }
+    return {name: path for name, path in named.items() if (study.folder / path).is_file()}
 
 
 def _page(

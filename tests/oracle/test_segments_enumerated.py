@@ -9,6 +9,7 @@ import pytest
 
 from codesign.arch.core_network import CoreNetwork
 from codesign.arch.many_core import Buffer, Links, ManyCore, Memories, VectorMacCore
+from codesign.arch.many_core_scaling import edge_ports
 from codesign.scheduling.segments.bound import bound_of
 from codesign.scheduling.segments.evaluate import SEMANTICS, Evaluator
 from codesign.scheduling.segments.kernels.segment_cost import tree_cost
@@ -184,6 +185,32 @@ def test_no_search_for_one_figure_alone_is_below_the_bound(rules: str, powers: t
     found, bound = TreeSearch(evaluator, 4, settings).run().evaluation, bound_of(evaluator, 4)
     assert bound.energy_pj <= found.rows[0].energy_pj
     assert bound.time <= found.rows[0].time and bound.edp <= found.edp
+
+
+@pytest.mark.parametrize(("width", "height", "link_words"), [(4, 4, 64), (2, 2, 1)])
+def test_the_bound_leaves_out_what_counts_lose_to_rounding(width: int, height: int, link_words: int) -> None:
+    """Tiles of few words over four DRAMs: each takes a quarter, rounded down."""
+    memories = Memories(edge_ports(width, height, 4), 1, 60.0)
+    wide = replace(
+        system(65536), width=width, height=height, stride=width, links=Links(link_words, 3.0), memories=memories
+    )
+    network = SegmentNetwork("odd", (layer("a", 7, 7, 1, 1, (), 7), layer("b", 7, 7, 1, 1, (0,))))
+    evaluator = Evaluator(wide, network, SEMANTICS["own"])
+    settings = SearchSettings(steps=1000, energy_power=1e-6, time_power=1.0, least_use=0.0)
+    whole, bound = TreeSearch(evaluator, 4, settings).run().evaluation.rows[0], bound_of(evaluator, 4)
+    assert whole.dram_words < 2 * 49 + 2 * 4 * 7  # words that the counts lose
+    assert bound.dram_words <= whole.dram_words and bound.time <= whole.time and bound.energy_pj <= whole.energy_pj
+
+
+def test_words_enter_the_mesh_over_the_links_of_the_ports() -> None:
+    """Rule M68: 4,096 weights over two links of one word a cycle, which a DRAM of eight words a cycle waits for."""
+    memories = Memories(edge_ports(4, 1, 1), 8, 60.0)
+    narrow = replace(system(65536), width=4, stride=4, links=Links(1, 3.0), memories=memories)
+    network = SegmentNetwork("wide", (layer("a", 64, 64, 1, 1, (), 64),))
+    evaluator = Evaluator(narrow, network, SEMANTICS["own"])
+    found, bound = TreeSearch(evaluator, 1, SearchSettings(steps=200, least_use=0.0)).run(), bound_of(evaluator, 1)
+    assert bound.time == pytest.approx((64 * 64 + 64) / 2, rel=0.01)
+    assert bound.time <= found.evaluation.rows[0].time <= 1.5 * bound.time
 
 
 def test_layers_of_equal_shape_share_what_is_known_of_them() -> None:

@@ -85,12 +85,35 @@ function drawNests(design) {
 }
 
 // Designs judged by scheduling whole networks: figures of every schedule, and how busy compute and the DRAM channel are.
-function drawNetworks(networks, colours) {
-  const rows = networks.map(n => [n.name, n.weight, count(n.latency_cycles), si(n.energy_pj * 1e-12, "J"), bytes(n.dram_bytes), bytes(n.peak_buffer_bytes), percent(n.utilisation), n.lgs + " / " + n.flgs + " / " + n.tiles, n.gap === null || n.gap === undefined ? "–" : percent(n.gap)]);
-  const heads = ["network", "weight", "cycles", "energy", "DRAM traffic", "peak buffer", "utilisation", "groups / fine groups / tiles", "gap for these tiles"];
+function drawNetworks(design, colours) {
+  const networks = design.networks, trees = networks.some(n => n.scheduler === "segments"), pages = design.pages || {};
+  const simulated = Object.fromEntries((design.simulated ? design.simulated.networks : []).map(n => [n.network, n]));
+  const onMesh = n => simulated[n.name] ? [count(simulated[n.name].latency_cycles) + more(simulated[n.name])] : design.simulated ? ["–"] : [];
+  const page = n => design.pages ? [pages[n.name] ? html("a", { href: encodeURI(pages[n.name]) }, "mesh, links, timeline") : "–"] : [];
+  const rows = networks.map(n => [n.name, n.weight, count(n.latency_cycles), ...onMesh(n), si(n.energy_pj * 1e-12, "J"), bytes(n.dram_bytes), bytes(n.peak_buffer_bytes), percent(n.utilisation), n.lgs + " / " + n.flgs + " / " + n.tiles, n.gap === null || n.gap === undefined ? "–" : percent(n.gap), ...page(n)]);
+  const heads = ["network", "weight", "cycles", ...(design.simulated ? ["simulated cycles"] : []), "energy", "DRAM traffic", "peak buffer", "utilisation", ...(trees ? ["segments / layers / runs", "gap to the bound"] : ["groups / fine groups / tiles", "gap for these tiles"]), ...(design.pages ? ["pictures"] : [])];
   const busy = html("div", {});
   barList(busy, networks.flatMap(n => [["latency", n.latency_cycles, COLOURS.grey], ["compute busy", n.compute_cycles, colours("compute")], ["DRAM channel busy", n.channel_cycles, COLOURS.red], ["lower bound", n.bound_cycles, COLOURS.pale]].filter(row => row[1] !== undefined && row[1] !== null).map(([name, value, colour]) => ({ name: (networks.length > 1 ? n.name + ": " : "") + name, value, colour, text: count(value) + "  " + percent(value / n.latency_cycles) }))), { width: 1180, left: 220, right: 190 });
-  return [html("h3", {}, "Schedules of whole networks"), html("div", { class: "scroll" }, html("table", { class: "plain" }, html("thead", {}, html("tr", {}, ...heads.map(h => html("th", {}, h)))), html("tbody", {}, ...rows.map(row => html("tr", {}, ...row.map(c => html("td", {}, String(c)))))))), html("h3", {}, "Cycles"), busy];
+  return [html("h3", {}, "Schedules of whole networks"), plainTable(heads, rows), ...drawPages(pages), ...(design.simulated ? drawContended() : []), html("h3", {}, "Cycles"), busy];
+}
+
+const more = n => " (+" + percent(n.latency_cycles / n.analytic_cycles - 1) + ")";
+const plainTable = (heads, rows) => html("div", { class: "scroll" }, html("table", { class: "plain" }, html("thead", {}, html("tr", {}, ...heads.map(h => html("th", {}, h)))), html("tbody", {}, ...rows.map(row => html("tr", {}, ...row.map(c => html("td", {}, c instanceof Node ? c : String(c))))))));
+
+// The pages of a design's schedules, which lie beside the report, opened within it.
+function drawPages(pages) {
+  return Object.entries(pages).map(([name, path], k) => {
+    const shown = html("div", {}), open = () => { if (!shown.firstChild) shown.append(html("iframe", { src: encodeURI(path), title: name, style: "width:100%;height:1100px;border:1px solid #ddd" })); };
+    if (k === 0) open();
+    return html("details", { ontoggle: open, open: k === 0 ? "" : null }, html("summary", {}, "The system and the schedule of " + name), shown);
+  });
+}
+
+// The front on routers and DRAM queues, design by design.
+function drawContended() {
+  const found = Object.values(DATA.designs).map(d => d.simulated).filter(Boolean).sort((a, b) => a.latency_cycles - b.latency_cycles);
+  const rows = found.map(d => [html("a", { href: "#chosen", onclick: () => choose(d.trial) }, String(d.trial)), ...DATA.objectives.map(o => si(d.metrics[o], unitOf(o))), count(d.analytic_cycles), count(d.latency_cycles) + more(d) + (d.status === "ok" ? "" : " (partial)"), d.on_front ? "yes" : "no"]);
+  return [html("h3", {}, "The front in simulated time, on routers and DRAM queues"), plainTable(["trial", ...DATA.objectives.map(o => labelOf(o)), "analytical cycles", "simulated cycles", "still on the front"], rows)];
 }
 
 // Designs judged by off-chip traffic alone.
@@ -208,7 +231,7 @@ function drawDesign(design, work) {
   breakdown(byId("area"), design.area, "mm²", colours);
   byId("energy").parentElement.style.display = design.energy ? "" : "none";
   if (design.energy) breakdown(byId("energy"), design.energy, "J", colours);
-  if (design.networks) work.append(...drawNetworks(design.networks, colours));
+  if (design.networks) work.append(...drawNetworks(design, colours));
   if (design.schedules) work.append(...drawTraffic(design.schedules));
   if (design.serving) { const [nodes, draw] = drawServing(design, colours); work.append(...nodes); draw(); }
   if (!design.layers) return;

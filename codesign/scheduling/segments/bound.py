@@ -1,7 +1,7 @@
 """What no tree of segments of a network on a system can beat (docs/explanation/many-cores.md, rules M61 to M68)."""
 
 from dataclasses import dataclass
-from typing import final
+from typing import TypeAlias, final
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from codesign.scheduling.segments.kinds_bound import kinds_lines
 from codesign.scheduling.segments.layers import LayerKind
 from codesign.scheduling.segments.search import make_caches, problem_arrays
 from codesign.scheduling.segments.system_arrays import pitches_between
+
+Fronts: TypeAlias = list[tuple[FloatArray, int]]
+"""Energy and core time of the best options of a layer, n x 2, and how many equal layers there are."""
 
 STEPS = 48
 """Prices of time tried on a logarithmic scale; each gives a line that no tree is below."""
@@ -41,27 +44,56 @@ class SegmentBound:
         return edp / self.edp - 1.0
 
 
-def needed_words(problem: Problem, evaluator: Evaluator) -> tuple[int, int, int]:
-    """Words that must be read from DRAM for the whole batch, and written, and transfers that can carry all (rule M62).
+@final
+@dataclass(frozen=True)
+class NeededWords:
+    """What must move for a whole batch (rules M62, M63, M68); what counts lose to rounding is left out.
 
-    Weights are read once; each run may lose one word to rounding. Inputs from outside and outputs that no layer reads cross once.
+    Attributes:
+        moved: Over the DRAM interface.
+        entering: From the ports of DRAMs to cores.
+        leaving: From cores into these ports.
+        carried: Words x pitches of links to and from DRAM.
     """
-    batch = int(problem.batches[-1])
-    words, written, transfers, cores = 0, 0, 0, evaluator.system.cores
+
+    moved: int
+    entering: int
+    leaving: int
+    carried: float
+
+
+def needed_words(problem: Problem, evaluator: Evaluator) -> NeededWords:
+    """Weights are read once; inputs from outside and outputs that no layer reads cross DRAM once.
+
+    Counts floor the share of each DRAM and port of a transfer, and what runs of a layer share of its weights, link by link.
+    """
+    memories, batch, cores = evaluator.system.memories, int(problem.batches[-1]), evaluator.system.cores
+    drams, ports = len(memories.ports), len(memories.ports[0])
+    of_dram, of_port = cores * (drams - 1), cores * drams * (ports - 1)
+    pitches = int(evaluator.fabric.links[:2].sum())
+    entries, way = len(evaluator.system.grid.beside), least_way(evaluator)
     read = {p for layer in evaluator.network.layers for p in (*layer.inputs, *layer.weight_inputs)}
+    moved, entering, leaving, carried = 0, 0, 0, 0.0
     for i, layer in enumerate(evaluator.network.layers):
         if layer.weight_words and not layer.weight_inputs:
-            words += max(0, layer.weight_words - batch)
-            transfers += cores * batch
+            words = layer.weight_words - of_dram
+            moved += max(0, words - drams * batch)
+            entering += max(0, words - entries * batch)
+            carried += max(0.0, max(0, words - of_port) * way / ports - pitches * batch)
+        each_run = 0
         if layer.external_c:
             own = layer.kind in (LayerKind.POOL, LayerKind.ELTWISE, LayerKind.PTP)
             of_channel = bound_parts.input_words(problem, i) // (layer.K if own else layer.C)
-            words += of_channel * layer.external_c * batch
-            transfers += cores * batch
+            each_run = max(0, of_channel * layer.external_c - of_dram) * batch
+            entering += max(0, each_run - of_port * batch)
+            carried += max(0, each_run - of_port * batch) * way / ports
         if i not in read:
-            written += layer.K * layer.H * layer.W * batch
-            transfers += cores * batch
-    return words, written, transfers
+            written = max(0, layer.K * layer.H * layer.W - of_dram) * batch
+            leaving += max(0, written - of_port * batch)
+            carried += max(0, written - of_port * batch) * way / ports
+            each_run += written
+        moved += each_run
+    return NeededWords(moved, entering, leaving, carried)
 
 
 def least_way(evaluator: Evaluator) -> int:
@@ -73,7 +105,7 @@ def least_way(evaluator: Evaluator) -> int:
     return int(min(pitches[np.ix_(ports, cores)].sum(axis=0).min() for ports in drams))
 
 
-def port_cycles(evaluator: Evaluator, read: int, written: int, transfers: int) -> float:
+def port_cycles(evaluator: Evaluator, needed: NeededWords) -> float:
     """Cycles of the cut between memories and cores, where all ports stand beside the cores and links bound the time (rule M68).
 
     Words read leave over one link of each port. Words written enter over one too; on a mesh with X-Y routing over one of each
@@ -91,8 +123,7 @@ def port_cycles(evaluator: Evaluator, read: int, written: int, transfers: int) -
     entered = ports
     if system.network.is_plain:
         entered = [(x, y) for x in {x for x, _ in ports} for y in range(grid.height)]
-    lost = transfers * len(system.memories.ports)
-    return max(max(0, read - lost) / words_a_cycle(ports), max(0, written - lost) / words_a_cycle(entered))
+    return max(needed.entering / words_a_cycle(ports), needed.leaving / words_a_cycle(entered))
 
 
 def link_price(evaluator: Evaluator, problem: Problem, shared: bool) -> float:
@@ -102,23 +133,28 @@ def link_price(evaluator: Evaluator, problem: Problem, shared: bool) -> float:
     return float(prices[HOP_PJ] if one_price else min(prices[HOP_PJ], prices[DIE_HOP_PJ]))
 
 
-def spread_of(evaluator: Evaluator, problem: Problem, layer: int) -> FloatArray:
+def spread_of(evaluator: Evaluator, problem: Problem, layer: int, least: int) -> FloatArray:
     """What `shared_hops` needs to know of a layer.
 
     Words from outside and weights have the way to one core counted already. A release that drops concatenated inputs moves them
     for nothing, so that they do not count.
+
+    Args:
+        evaluator: Network and system.
+        problem: The same in the kernels' form.
+        layer: Its number.
+        least: Of `least_way`.
     """
     of = evaluator.network.layers[layer]
-    way = least_way(evaluator) / len(evaluator.system.memories.ports[0])
+    way = least / len(evaluator.system.memories.ports[0])
     producers = len(of.inputs) + int(of.external_c > 0)
     counted = 0 if producers > 1 and evaluator.semantics.drop_shifted else producers
     return np.array([counted, way if of.external_c else 0.0, way, link_price(evaluator, problem, True)])
 
 
-def _front_of(evaluator: Evaluator, problem: Problem, caches: Caches, layer: int) -> FloatArray:
+def _front_of(problem: Problem, caches: Caches, layer: int, spread: FloatArray) -> FloatArray:
     """Energy and core time of a layer's best options, n x 2; where no core holds its tiles, of tiles of any size."""
     room = np.zeros((len(problem.batches) * len(problem.parts), 2))
-    spread = spread_of(evaluator, problem, layer)
     endless = problem._replace(limits=np.array([[2**62, 0]], np.int64))
     for limited in (problem, endless):
         n = bound_parts.keep_best(room, bound_parts.layer_options(limited, caches, layer, spread, room))
@@ -134,47 +170,60 @@ def bound_of(evaluator: Evaluator, batch: int) -> SegmentBound:
     of all layers over all cores, and the DRAM's; any mean of the two counts. No point above all these lines has a lesser product.
     """
     problem = problem_arrays(evaluator, batch, 0.0)
-    read, written, transfers = needed_words(problem, evaluator)
-    words, system = read + written, evaluator.system
-    fixed = words * system.memories.pj_per_word
-    ports = len(system.memories.ports[0])
-    carried = max(0, words - transfers * (ports - 1)) // ports
-    fixed += carried * least_way(evaluator) * link_price(evaluator, problem, False)
-    moving = words / (system.memories.words_per_cycle_each * len(system.memories.ports))
-    moving = max(moving, port_cycles(evaluator, read, written, transfers))
+    needed, system = needed_words(problem, evaluator), evaluator.system
+    fixed = needed.moved * system.memories.pj_per_word
+    fixed += needed.carried * link_price(evaluator, problem, False)
+    moving = needed.moved / (system.memories.words_per_cycle_each * len(system.memories.ports))
+    moving = max(moving, port_cycles(evaluator, needed))
     if system.clock_ghz != 1:  # times of segments are truncated
         moving = max(0.0, moving / system.clock_ghz - len(problem.table) * batch)
     if evaluator.kinds > 1:
         energy, least_time, lines = kinds_lines(problem, evaluator, fixed, moving)
-        return SegmentBound(least_product(lines, energy, least_time), energy, least_time, words)
-    caches = make_caches(problem)
-    fronts = [_front_of(evaluator, problem, caches, layer) for layer in range(len(problem.table))]
+        return SegmentBound(least_product(lines, energy, least_time), energy, least_time, needed.moved)
+    fronts = _fronts_of(evaluator, problem, make_caches(problem))
     energies, times = _sums(fronts, np.zeros(1)), _sums(fronts, np.full(1, np.inf))
     energy, core_time = fixed + float(energies[0, 0]), float(times[0, 1]) / system.cores
     least_time = max(core_time, moving)
     lines = _lines(fronts, fixed, moving, system.cores, energy / least_time)
     edp = least_product(lines, energy, least_time)
-    return SegmentBound(edp, energy, least_time, words)
+    return SegmentBound(edp, energy, least_time, needed.moved)
 
 
-def _sums(fronts: list[FloatArray], prices: FloatArray) -> FloatArray:
-    """Sums of energy and core time of the options of least energy + price x core time, prices x 2."""
-    found = np.zeros((len(prices), 2))
-    for front in fronts:
-        for i, price in enumerate(prices):
-            chosen = front[np.argmin(front[:, 1] if np.isinf(price) else front[:, 0] + price * front[:, 1])]
-            found[i] += chosen
+def _fronts_of(evaluator: Evaluator, problem: Problem, caches: Caches) -> Fronts:
+    """Fronts of all layers; those of equal ones once, with how many there are."""
+    first: dict[tuple[bytes, bytes], int] = {}
+    found: list[tuple[FloatArray, int]] = []
+    least = least_way(evaluator)
+    for layer in range(len(problem.table)):
+        spread = spread_of(evaluator, problem, layer, least)
+        key = problem.table[layer].tobytes(), spread.tobytes()
+        if key in first:
+            front, times = found[first[key]]
+            found[first[key]] = front, times + 1
+        else:
+            first[key] = len(found)
+            found.append((_front_of(problem, caches, layer, spread), 1))
     return found
 
 
-def _lines(fronts: list[FloatArray], fixed: float, moving: float, cores: int, around: float) -> FloatArray:
+def _sums(fronts: Fronts, prices: FloatArray) -> FloatArray:
+    """Sums of energy and core time of the options of least energy + price x core time, prices x 2."""
+    found = np.zeros((len(prices), 2))
+    for front, times in fronts:
+        for i, price in enumerate(prices):
+            chosen = front[np.argmin(front[:, 1] if np.isinf(price) else front[:, 0] + price * front[:, 1])]
+            found[i] += times * chosen
+    return found
+
+
+def _lines(fronts: Fronts, fixed: float, moving: float, cores: int, around: float) -> FloatArray:
     """Prices m and the least energy + m x time for each, n x 2; the best mean of core time and DRAM time counts."""
     found = []
     for price in around * np.logspace(-1.5, 1.5, STEPS):
         totals = []
         for share in (1.0, 0.9, 0.75, 0.5, 0.25, 0.0):
             scaled = price * share / cores
-            parts = sum(float((front[:, 0] + scaled * front[:, 1]).min()) for front in fronts)
+            parts = sum(times * float((front[:, 0] + scaled * front[:, 1]).min()) for front, times in fronts)
             totals.append(fixed + price * (1.0 - share) * moving + parts)
         found.append((price, max(totals)))
     return np.array(found)

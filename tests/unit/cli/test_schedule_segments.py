@@ -1,11 +1,13 @@
 """`schedule --scheduler segments` and `explore --scheduler segments`: documents, pages, one message for each mistake."""
 
+import contextlib
 import copy
 import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 import yaml
 
@@ -13,6 +15,8 @@ from codesign.arch.chiplet_cost import system_provenance
 from codesign.arch.many_core_files import load_system
 from codesign.arch.provenance import recorded_text
 from codesign.core.specs import spec_to_json
+from codesign.report.study_page import report_data
+from codesign.study.study import Study
 from tests.command_line import run
 
 
@@ -298,24 +302,36 @@ def test_an_exact_front_states_what_schedules_may_still_gain(tmp_path: Path) -> 
     assert {"cost_usd", "area_mm2"} <= set(done.json["front"][0]["metrics"])
 
 
-def test_the_front_is_simulated_with_its_recorded_trees(tmp_path: Path) -> None:
-    done = explore(tmp_path, "--optimizer", "random", "--trials", "2", "--timing", "event")
-    assert done.code == 0, done.err
+def test_one_command_from_an_onnx_file_to_a_simulated_front_with_pictures(tmp_path: Path) -> None:
+    network = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light" / "light_squeezenet.onnx"
+    (tmp_path / "space.yaml").write_text(SPACE)
+    asked = ("explore", "--network", network, "--scheduler", "segments", "--space", tmp_path / "space.yaml", "--evaluations", "10",
+             "--objectives", "latency", "energy", "cost_usd", "--timing", "event", "--optimizer", "random", "--seed", "1",
+             "--out", tmp_path / "run", "--format", "json")  # fmt: skip
+    assert run(*asked, "--trials", "1").json["trials"] == 1
+    done = run(*asked, "--trials", "2")
+    assert done.code == 0 and done.json["trials"] == 2, done.err
     folder = tmp_path / "run"
     simulated = done.json["front_event_timed"]
     assert simulated == json.loads((folder / "contention.json").read_text())["front"]
     assert [d["trial"] for d in simulated] == [t["trial"] for t in done.json["front"]]
     assert any(d["on_front"] for d in simulated)
-    design, front = simulated[0], done.json["front"][0]
-    assert design["latency_cycles"] * 1e-9 == pytest.approx(design["metrics"]["latency_s"], rel=1e-12)
-    assert design["metrics"]["cost_usd"] == front["metrics"]["cost_usd"]
-    name = f"trial-{design['trial']}"
-    again = run("schedule", "--scheduler", "segments", "--network", NETWORK,
+    with contextlib.closing(Study.open(folder)) as study:
+        shown = report_data(study)["designs"]
+    for design, front in zip(simulated, done.json["front"], strict=True):
+        assert design["latency_cycles"] * 1e-9 == pytest.approx(design["metrics"]["latency_s"], rel=1e-12)
+        assert design["metrics"]["cost_usd"] == front["metrics"]["cost_usd"]
+        in_report = shown[str(design["trial"])]
+        assert in_report["simulated"] == design
+        assert (folder / in_report["pages"]["light_squeezenet"]).is_file()
+    design, name = simulated[0], f"trial-{simulated[0]['trial']}"
+    again = run("schedule", "--scheduler", "segments", "--network", network,
                 "--arch", folder / "schedules" / f"{name}.yaml", "--timing", "event", "--format", "json",
-                "--evaluate", folder / "schedules" / f"{name}-{NETWORK}.json").json  # fmt: skip
+                "--evaluate", folder / "schedules" / f"{name}-light_squeezenet.json").json  # fmt: skip
     assert again["simulated_cycles"] == design["networks"][0]["latency_cycles"]
-    shown = (folder / "schedules" / f"{name}-{NETWORK}.html").read_text()
-    assert f"{again['simulated_cycles']:,}" in shown and "simulated run" in shown
+    assert again["uncontended_cycles"] == design["networks"][0]["uncontended_cycles"]
+    page = (folder / "schedules" / f"{name}-light_squeezenet.html").read_text()
+    assert f"{again['simulated_cycles']:,}" in page and "simulated run" in page
     refused = explore(tmp_path, "--timing", "event", "--timing-table", "none")
     assert refused.code == 2 and "--timing-table plays no part with --scheduler segments" in " ".join(
         refused.err.split()

@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
+from codesign.arch.architecture import Architecture
 from codesign.arch.presets import load_preset
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
 from codesign.cost.cost import Infeasible
-from codesign.evaluation.network import EvaluationOptions, VectorResult, WorkloadRun
+from codesign.evaluation.network import EvaluationOptions
 from codesign.evaluation.serving import ServingResult, compute_bound_batch, serve
-from codesign.evaluation.serving_phases import Phase, PhaseJudge, StageRun
+from codesign.evaluation.serving_phases import Phase, PhaseJudge
+from codesign.evaluation.serving_stages import MappedStages, StageRun
 from codesign.evaluation.specification import ChoicesSpec, JudgeSpec, WorkloadSpec
 from codesign.library.serving import ServeOptions
 from codesign.library.serving import serve as serve_model
@@ -40,8 +42,14 @@ ARCHITECTURE = load_preset("soma-edge")
 OPTIONS = EvaluationOptions(Objective.LATENCY, Budget(evaluations=40))
 
 
+def mapped(
+    spec: ServingSpec, architecture: Architecture = ARCHITECTURE, options: EvaluationOptions = OPTIONS
+) -> MappedStages:
+    return MappedStages(spec, architecture, create("anneal"), options, None)
+
+
 def served(spec: ServingSpec) -> ServingResult:
-    found = serve(spec, ARCHITECTURE, create("anneal"), OPTIONS)
+    found = serve(spec, ARCHITECTURE, mapped(spec))
     assert isinstance(found, ServingResult)
     return found
 
@@ -239,7 +247,7 @@ def test_a_system_of_cores_tells_the_time_of_its_architecture() -> None:
     """Rule V8: TensorRT-LLM 0.5 reads 2,048 tokens of Llama 2 7B on one A100 in 133 ms."""
     spec = ServingSpec("llama2_7b", LANGUAGE_MODELS["llama2_7b"], (Requests(2048, 128),))
     options = EvaluationOptions(Objective.LATENCY, Budget(evaluations=5))
-    found = serve(spec, load_preset("a100"), create("anneal"), options)
+    found = serve(spec, load_preset("a100"), mapped(spec, load_preset("a100"), options))
     assert isinstance(found, ServingResult)
     assert 0.12 < found.ttft_s < 0.15
     (prefill, _), *_ = found.prefills
@@ -252,9 +260,8 @@ def test_links_of_a_system_are_used_unless_links_are_given() -> None:
     options = EvaluationOptions(Objective.LATENCY, Budget(evaluations=5))
     links = []
     for chips in (Chips(4), Chips(4, link_bytes_per_s=1e9)):
-        found = serve(
-            ServingSpec("one", model, (Requests(64, 2),), chips=chips), load_preset("a100"), create("anneal"), options
-        )
+        spec = ServingSpec("one", model, (Requests(64, 2),), chips=chips)
+        found = serve(spec, load_preset("a100"), mapped(spec, load_preset("a100"), options))
         assert isinstance(found, ServingResult)
         links.append(found.decode.link_s)
     assert links[0] == pytest.approx(2 * all_reduce_s(load_system("a100"), 4096 * 2, 4))
@@ -266,9 +273,8 @@ FOUR = replace(TINY, layers=4)
 
 def staged(*seconds: float, send: float, spec: ServingSpec) -> PhaseJudge:
     """A judge whose stages take given times, and whose sends do."""
-    nothing = WorkloadRun((), VectorResult(0.0, 0.0, 0.0, 0.0), 0)
-    judge = PhaseJudge(spec, ARCHITECTURE, create("anneal"), OPTIONS, None)
-    runs = [StageRun({"compute": taken}, nothing, 0, 0) for taken in seconds]
+    judge = PhaseJudge(spec, ARCHITECTURE, mapped(spec))
+    runs = [StageRun({"compute": taken}) for taken in seconds]
     vars(judge).update(_stages=lambda part, head: runs, _send_s=lambda part: send)
     return judge
 
@@ -327,7 +333,7 @@ def test_stages_do_the_work_of_one_chip() -> None:
     assert 2 * sum(m.cache_bytes for m in two.memory) == sum(m.cache_bytes for m in one.memory) == 4 * 41 * 4 * 2 * 16
     caches = FOUR.cache_elements(41) * 4
     full = replace(apart, chips=replace(apart.chips, memory_bytes=50_000.0))
-    found = serve(full, ARCHITECTURE, create("anneal"), OPTIONS)
+    found = serve(full, ARCHITECTURE, mapped(full))
     assert isinstance(found, Infeasible)
     fullest = max(two.memory, key=lambda m: m.total_bytes)
     assert (found.demand, found.limit) == (fullest.total_bytes, 50_000)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -332,6 +333,23 @@ def test_whole_network_schedules_are_drawn(
     work = browser.text("#work")
     assert "64 KiB" in work and "1 / 2 / 3" in work and "DRAM channel busy" in work
     assert browser.run("document.querySelector('#energy').parentElement.style.display") == "none"
+    assert browser.complaints() == []
+
+
+def test_a_front_of_systems_shows_simulated_cycles_and_pictures(browser: Browser, tmp_path: Path) -> None:
+    space = {"name": "pair", "system": "gemini-72t", "parameters": {"dies": [1, 2]},
+             "set": {"width": 2, "height": 2, "dies.x": "dies", "memories.controllers": 2}}  # fmt: skip
+    (tmp_path / "space.yaml").write_text(json.dumps({"space": space}))
+    done = run("explore", "--network", "squeezenet", "--scheduler", "segments", "--space", tmp_path / "space.yaml", "--trials", "2",
+               "--optimizer", "exact", "--timing", "event", "--evaluations", "10", "--out", tmp_path / "run")  # fmt: skip
+    assert done.code == 0, done.err
+    (first, *_) = json.loads((tmp_path / "run" / "contention.json").read_text())["front"]
+    browser.open(tmp_path / "run" / "report.html")
+    work = browser.text("#work")
+    assert "gap to the bound" in work and "still on the front" in work and "above a bound" in browser.text("body")
+    cycles = f"{first['latency_cycles']:.0f}"
+    assert cycles in re.sub(r"(?<=\d)\s(?=\d)", "", work)
+    assert browser.run("document.querySelector('iframe').src").endswith("-squeezenet.html")
     assert browser.complaints() == []
 
 
