@@ -52,7 +52,7 @@ class Config:
     dies: tuple[int, int] = (1, 1)
     link_words: int = 16
     steps: int = 10_000
-    seeds: int = 2
+    seeds: int = 1
     table: Path | None = None
 
 
@@ -147,7 +147,7 @@ def run(config: Config) -> dict[str, Any]:
         judged = [judge(network, joined, config) for joined in networks_of(config.dies)]
         for found in judged:
             rows.append(row_of(found, judged[0]))
-            print("| " + " | ".join(rows[-1]) + " |")
+            print("| " + " | ".join(rows[-1]) + " |", flush=True)
     if config.table is not None:
         with config.table.open("w", newline="") as file:
             csv.writer(file, lineterminator="\n").writerows([HEADS, *rows])

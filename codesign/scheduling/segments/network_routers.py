@@ -48,7 +48,7 @@ class MeshRouters:
         self.ports = [[self._port(x, y, system.width) for x, y in ports] for ports in system.memories.ports]
         self.link = mesh_links(self.width, self.width * self.height)
         table = links_of(system)
-        for link in np.flatnonzero(table.borders):
+        for link in np.flatnonzero(table.borders).tolist():
             self.link[self.node(link // 4), link % 4, PERIOD] = _slow_ticks(system)
 
     def node(self, site: int) -> int:

@@ -90,7 +90,8 @@ def pitches_between(system: ManyCore) -> IntArray:
     if not system.network.is_plain:
         return links_of(system).pitches_between()
     x, y = np.divmod(np.arange(system.grid.places), system.height)
-    return np.abs(x[:, None] - x) + np.abs(y[:, None] - y)
+    found: IntArray = np.abs(x[:, None] - x) + np.abs(y[:, None] - y)
+    return found
 
 
 def mean_way(system: ManyCore) -> float:
