@@ -77,9 +77,7 @@ class Point:
 def systems() -> list[ManyCore]:
     """Equal cores first."""
     quad = load_system("tpu-quad")
-    split = replace(
-        quad, name="split-quad", kinds=(CoreKind("other", quad.core),), places=(("core", "core"), ("other", "other"))
-    )
+    split = replace(quad, name="split-quad", kinds=(CoreKind("other", quad.core),), places=(("core", "other"),) * 2)
     return [quad, split, load_system("tpu-duo")]
 
 
