@@ -148,6 +148,14 @@ class Constraint:
                 f"expected an expression or a callable, got {self.rule!r}", where=f"constraint {self.name!r}"
             )
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The parameters that the expression reads; empty for a callable, of which nothing is known."""
+        if not isinstance(self.rule, str):
+            return frozenset()
+        nodes = ast.walk(ast.parse(without_units(self.rule), mode="eval"))
+        return frozenset(node.id for node in nodes if isinstance(node, ast.Name) and node.id not in _CALLS)
+
     def check_names(self, names: set[str]) -> None:
         """Raise a UserError where the expression uses anything but these parameters and the allowed operators."""
         if isinstance(self.rule, str):

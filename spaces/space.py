@@ -96,8 +96,20 @@ class Space:
 
     @property
     def cardinality_bound(self) -> int:
-        """Product of the cardinalities: an upper bound on the number of designs."""
-        return math.prod(self.cardinalities)
+        """Product of the choices that rules over one parameter leave of it: an upper bound on the number of designs."""
+        return math.prod(len(kept) for kept in self._kept)
+
+    @cached_property
+    def _kept(self) -> list[Indices]:
+        """Choices of each parameter that rules over it alone leave; all where it may be absent."""
+        found = []
+        for parameter, (values, _) in zip(self.parameters, self._choice_arrays, strict=True):
+            keep = np.ones(len(values), dtype=np.bool_)
+            for rule in self.constraints:
+                if parameter.when is None and rule.names == {parameter.name}:
+                    keep &= rule.holds({parameter.name: values}, list, len(values))
+            found.append(np.flatnonzero(keep).astype(np.int64))
+        return found
 
     @property
     def dimension(self) -> int:
@@ -303,7 +315,7 @@ class Space:
         bound = self.cardinality_bound
         if bound > limit:
             raise UserError(f"the space has up to {bound} designs, expected at most {limit} to enumerate them all")
-        rows = np.stack(np.unravel_index(np.arange(bound), self.cardinalities), axis=1).astype(np.int64)
+        rows = np.stack(np.meshgrid(*self._kept, indexing="ij"), axis=-1).reshape(bound, self.dimension)
         if self._conditions:
             rows = rows[(rows == self.canonical(rows)).all(axis=1)]
         return rows[self.is_valid(rows)]

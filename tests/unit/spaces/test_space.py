@@ -111,3 +111,16 @@ def test_a_long_range_is_crossed_in_leaps() -> None:
     space = Space([Integer("n", 0, 399)])
     moved = [p["n"] for p in space.to_points(space.neighbours(np.array([100])))]
     assert sorted(moved) == [36, 92, 99, 101, 108, 164]
+
+
+def test_rules_over_one_parameter_make_the_space_smaller() -> None:
+    """3 x 2 of 9 x 4 index combinations are left to walk; rules over two parameters are checked on these."""
+    parts = [Integer("n", 1, 9), Ordinal("m", [1, 2, 4, 8])]
+    rules = [Constraint("few", "n < 4"), Constraint("some", "m in (2, 8)"), Constraint("both", "max(n, m) < 8")]
+    space = Space(parts, rules)
+    assert space.cardinality_bound == 6
+    rows = space.enumerate(6)
+    assert rows.tolist() == [[0, 1], [1, 1], [2, 1]]
+    whole = Space(parts)
+    assert rows.tolist() == [row.tolist() for row in whole.enumerate() if space.is_valid(row[None])[0]]
+    assert Space(parts, [Constraint("none", "n > 9")]).enumerate().shape == (0, 2)
