@@ -3,7 +3,8 @@
 A triple is a design, a computation and a mapping (or program). Designs are drawn at random from the scratchpad and core spaces, with
 arrays of at most 8 x 8 so that a simulation is built in seconds; every other parameter takes any value of its space. Computations are layers of
 known networks, scaled down; for a core, bounds are multiples of what a call computes, since padding is accounted for in another way (Q1, Q4).
-The last line is one JSON object. `cycles_*_error` compare simulated cycles with those that follow from the pipeline depths
+With `--answers by_tag` machines take answers in any order, and every design's memory draws latencies by which it answers out of order. The last line is
+one JSON object. `cycles_*_error` compare simulated cycles with those that follow from the pipeline depths
 (`codesign.hardware.timed`, `codesign.hardware.cycles`); `event_median_ratio` is simulated cycles over the event engine's, `analytic_ratio_median` and `analytic_ratio_p95` are simulated cycles over the cost model's, which knows no latencies.
 """
 
@@ -14,6 +15,7 @@ import math
 import statistics
 import sys
 import time
+import zlib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cache, partial
@@ -28,9 +30,9 @@ from codesign.cost.cost import Infeasible
 from codesign.hardware.array_cycles import EMIT_CYCLES
 from codesign.hardware.core_plan import core_parameters
 from codesign.hardware.execute import Job, Simulator, core_job, execute, nest_job, random_values
-from codesign.hardware.memory_timing import LATENCY_CYCLES
+from codesign.hardware.memory_timing import LATENCY_CYCLES, PLAIN_MEMORY, MemoryTiming
 from codesign.hardware.nest_loops import parameters_of
-from codesign.hardware.parameters import Parameters
+from codesign.hardware.parameters import Answers, Parameters
 from codesign.hardware.simulate import simulate_in_python
 from codesign.hardware.timed import timed_run, timing_at
 from codesign.hardware.verilator import VerilatedMachine, find_verilator
@@ -86,6 +88,7 @@ class Config:
         out: Where the table goes, or None.
         resume: Take up the designs that `out` holds already.
         outstanding: Bursts that a machine has under way at most.
+        answers: In order, or by tag from memories that answer out of order.
     """
 
     triples: int
@@ -97,6 +100,7 @@ class Config:
     out: Path | None
     resume: bool = False
     outstanding: int = OUTSTANDING
+    answers: Answers = Answers.IN_ORDER
 
 
 @dataclass(frozen=True)
@@ -149,10 +153,10 @@ def main() -> None:
         for row in found:
             tell(row, config)
         print(f"{len(rows)}/{config.triples} after {number + 1} designs", file=sys.stderr, flush=True)
-    result = summary(rows, config.outstanding, time.perf_counter() - started)
+    result = summary(rows, config.outstanding, time.perf_counter() - started, config.answers)
     if config.out is not None:
         table = {
-            "config": {**asdict(config), "out": str(config.out)},
+            "config": {**asdict(config), "out": str(config.out), "answers": config.answers.value},
             "result": result,
             "rows": [asdict(r) for r in rows],
         }
@@ -222,6 +226,9 @@ def parse() -> Config:
     )
     parser.add_argument("--per-design", type=int, help="triples drawn for one design (default 1 to 4: N / 4)")
     parser.add_argument("--outstanding", type=int, default=OUTSTANDING, help="bursts under way at most (default 16)")
+    parser.add_argument(
+        "--answers", choices=[a.value for a in Answers], default="in_order", help="by_tag: memories answer out of order"
+    )
     parser.add_argument("--resume", action="store_true", help="take up the designs that --out holds already")
     given = parser.parse_args()
     simulator = given.simulator or ("verilator" if find_verilator() and not given.smoke else "amaranth")
@@ -236,6 +243,7 @@ def parse() -> Config:
         out=given.out,
         resume=given.resume,
         outstanding=given.outstanding,
+        answers=Answers(given.answers),
     )
 
 
@@ -265,6 +273,9 @@ def draw_design(space: DesignSpace, rng: np.random.Generator, side: int, limits:
 
 Machines = dict[Parameters, tuple[Simulator, dict[str, tuple[int, int]]]]
 """By machine what runs it, and its registers."""
+
+SPREADS = (10, 40, 160)
+"""Cycles by which latencies are drawn longer at most, one of these a design with answers by tag."""
 
 Drawn = tuple[dict[str, Value], str, Job, int | None, dict[str, np.ndarray], Machines]
 """A triple: design, mapper, job, the event engine's cycles, operands, the machines built so far."""
@@ -314,17 +325,20 @@ def design_rows(config: Config, family: str, rng: np.random.Generator, wanted: i
         )
 
 
-def machine(config: Config, p: Parameters, machines: Machines) -> dict[str, tuple[int, int]]:
-    """The registers of a machine, built if it is not yet."""
+def machine(config: Config, p: Parameters, machines: Machines, memory: MemoryTiming) -> dict[str, tuple[int, int]]:
+    """The registers of a machine beside a memory, built if it is not yet."""
     if p not in machines:
         if config.simulator == "verilator":
             built = VerilatedMachine(p, quick=True)
             assert built.netlist is not None
-            machines[p] = (partial(built.run, limit=20_000_000), built.netlist.registers)
+            machines[p] = (partial(built.run, timing=memory, limit=20_000_000), built.netlist.registers)
         else:
             from codesign.hardware.rtl.machine import register_map
 
-            machines[p] = (simulate_in_python, register_map(p))  # not built where nobody runs it
+            machines[p] = (
+                partial(simulate_in_python, timing=memory),
+                register_map(p),
+            )  # not built where nobody runs it
     return machines[p][1]
 
 
@@ -376,8 +390,8 @@ def nest_triple(
         return None
     bus_bytes = int(design["bus_bits"]) // 8
     p = parameters_of(architecture, computation, bus_bytes, bus_bytes * int(design["burst_beats"]), "machine")
-    p = replace(p, outstanding=config.outstanding)
-    job = nest_job(computation, architecture, found.mapping, p, machine(config, p, machines))
+    p, memory = with_answers(p, config), memory_of(config, design)
+    job = nest_job(computation, architecture, found.mapping, p, machine(config, p, machines, memory), memory=memory)
     run = timed_run(
         computation,
         architecture,
@@ -386,7 +400,25 @@ def nest_triple(
     )
     events = simulate(computation, architecture, found.mapping, event_table(p))
     assert isinstance(run, Run) and isinstance(events, Run)
-    return name, replace(job, predicted_cycles=run.latency_cycles), events.latency_cycles
+    if not p.by_tag:  # the tier's memory answers in order
+        job = replace(job, predicted_cycles=run.latency_cycles)
+    return name, job, events.latency_cycles
+
+
+def with_answers(p: Parameters, config: Config) -> Parameters:
+    """The machine with the bursts and the answers that are asked for."""
+    return replace(p, outstanding=config.outstanding, answers=config.answers)
+
+
+def memory_of(config: Config, design: dict[str, Value]) -> MemoryTiming:
+    """What answers a design: in order at once, or by tag after latencies of its own."""
+    if config.answers is Answers.IN_ORDER:
+        return PLAIN_MEMORY
+    number = zlib.crc32(json.dumps([config.seed, design], sort_keys=True, default=str).encode())
+    return MemoryTiming(
+        latency_cycles=(1, LATENCY_CYCLES, 40)[number % 3], requests=(0, 5)[number // 9 % 2],
+        spread_cycles=SPREADS[number // 3 % 3], spread_seed=number % 1000,
+    )  # fmt: skip
 
 
 def event_table(p: Parameters) -> Timing:
@@ -422,12 +454,15 @@ def core_triple(
         program = program_on_core(found)
         if isinstance(program, Infeasible):
             continue
-        p = replace(core_parameters(core, "machine"), outstanding=config.outstanding)
-        return "random program", core_job(program, found.mapping, core, p, machine(config, p, machines)), None
+        p, memory = with_answers(core_parameters(core, "machine"), config), memory_of(config, design)
+        job = core_job(program, found.mapping, core, p, machine(config, p, machines, memory), memory=memory)
+        return "random program", job, None
     return None
 
 
-def summary(rows: list[Row], outstanding: int, seconds: float) -> dict[str, float | int]:
+def summary(
+    rows: list[Row], outstanding: int, seconds: float, answers: Answers = Answers.IN_ORDER
+) -> dict[str, float | int | str]:
     """The last line."""
     errors = [abs(r.predicted_cycles / r.cycles - 1) for r in rows]
     ratios = [r.cycles / r.analytic_cycles for r in rows]
@@ -443,6 +478,7 @@ def summary(rows: list[Row], outstanding: int, seconds: float) -> dict[str, floa
         "analytic_ratio_median": statistics.median(ratios) if rows else 0.0,
         "analytic_ratio_p95": float(np.percentile(ratios, 95)) if rows else 0.0,
         "outstanding": outstanding,
+        "answers": answers.value,
         "seconds": round(seconds, 1),
     }
 

@@ -42,6 +42,7 @@ class Request:
     ] = None
     evaluations: Annotated[int, typer.Option(help="Mappings or programs searched for a design of --space.")] = 200
     axi: Annotated[bool, typer.Option("--axi", help="A port of AXI4: aligned beats, bursts within 4 KB.")] = False
+    answers: Annotated[str, typer.Option(help="in_order, or by_tag: the memory may answer in any order.")] = "in_order"
     memory: Annotated[
         str | None, typer.Option(help="With --simulate: DRAM device that answers the machine, e.g. ddr4_2400_x16.")
     ] = None

@@ -22,9 +22,9 @@ PORT_TEXT = {
     "aw_valid": "write request", "aw_ready": "it is taken", "aw_addr": "first byte", "aw_beats": "beats of the burst",
     "w_valid": "a beat is there", "w_ready": "it is taken", "w_data": "the beat", "w_strb": "its valid bytes", "w_last": "it ends its burst",
     "ar_tag": "tag of the read request", "r_tag": "tag of the request that the beat answers", "r_error, w_error": "the memory failed (not with --axi)",
-    "b_valid, b_ready": "response to a burst written (--axi only)", "r_resp, b_resp": "RRESP and BRESP (--axi only)",
-    "read_fault, write_fault": "why the machine stopped: 0 it did not, 1 an error, 2 an answer out of turn, 3 no answer in time, 4 DECERR (--axi only)",
-    "reads_done, writes_done": "requests that are over; after a fault, the number of the one that failed",
+    "b_valid, b_ready": "response to a burst written (--axi only)", "aw_tag, b_tag": "tags of the write request and of the response (--axi --answers by_tag only)", "r_resp, b_resp": "RRESP and BRESP (--axi only)",
+    "read_fault, write_fault": "why the machine stopped: 0 it did not, 1 an error, 2 an answer that no request awaits, 3 no answer in time, 4 DECERR (--axi only)",
+    "reads_done, writes_done": "requests that are over; after a fault, the number of the one that failed (all ones: none had the answer's tag)",
     "aq_valid, aq_word, aq_ready": "instruction words of the array (queues only)",
     "dq_valid, dq_word, dq_ready": "instruction words of the DMA engines (queues only)", "ev_*": "events that the test bench counts",
 }  # fmt: skip

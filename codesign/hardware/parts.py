@@ -164,6 +164,8 @@ def _alone(p: Parameters, part: str) -> tuple[str, str, tuple[str, ...]]:
                 engine.bursts.number,
             ]
             ports += [engine.moved, engine.data_valid, engine.data_ready, *([] if read else [engine.strobe])]
+            if p.axi:
+                ports += [engine.response, *([] if read else [engine.last, engine.answered, engine.answer_ready])]
         text = verilog.convert(made, name=part, ports=ports, emit_src=False, strip_internal_attrs=True)
     return plain_names(text) + boxes, part, ()
 

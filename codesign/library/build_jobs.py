@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from codesign.hardware.execute import Job
     from codesign.hardware.parameters import Parameters
     from codesign.hardware.verilog import Netlist
-    from codesign.library.build_options import Request
+    from codesign.library.build_options import BuildOptions, Request
     from codesign.workloads.computation import Computation
 
 NAME = "accelerator"
@@ -43,29 +43,36 @@ def make_job(request: "Request") -> "tuple[Job, Netlist]":
         inputs.need_architecture(),
         inputs.need_mapping(),
         (bus, request.options.burst_bytes or 256),
-        request.options.outstanding,
-        request.options.axi,
+        request.options,
     )
 
 
 def _nest(
-    computation: Any, architecture: Any, mapping: Any, dma: tuple[int, int], outstanding: int | None, axi: bool
+    computation: Any,
+    architecture: Any,
+    mapping: Any,
+    dma: tuple[int, int],
+    options: "BuildOptions",
+    judged: int | None = None,
 ) -> "tuple[Job, Netlist]":
-    """The machine of loop nests for a design, and its job; `dma` is bytes of a beat and of a burst."""
+    """The machine of loop nests for a design, and its job; `dma` is bytes of a beat and of a burst, `judged` as in `_with_port`."""
     from codesign.hardware.execute import nest_job
     from codesign.hardware.nest_loops import parameters_of
     from codesign.hardware.nest_plan import NestPlan
     from codesign.hardware.verilog import generate
 
-    p = _with_port(parameters_of(architecture, computation, *dma, NAME), outstanding, axi)
+    p = _with_port(parameters_of(architecture, computation, *dma, NAME), options, judged)
     NestPlan(computation, architecture, mapping, p)  # refuses before anything is generated
     netlist = generate(p)
     return nest_job(computation, architecture, mapping, p, netlist.registers), netlist
 
 
-def _with_port(p: "Parameters", outstanding: int | None, axi: bool) -> "Parameters":
-    """The machine with so many bursts under way, None leaves its own number, and perhaps an AXI4 port."""
-    return replace(p, outstanding=p.outstanding if outstanding is None else outstanding, axi=axi)
+def _with_port(p: "Parameters", options: "BuildOptions", judged: int | None = None) -> "Parameters":
+    """The machine with the port that is asked for; with no number of bursts under way that of the study's table, or its own."""
+    from codesign.hardware.parameters import Answers
+
+    outstanding = options.outstanding or judged or p.outstanding
+    return replace(p, outstanding=outstanding, axi=options.axi, answers=Answers(options.answers))
 
 
 def _dma(point: Point) -> tuple[int, int]:
@@ -96,7 +103,7 @@ def _of_trial(request: "Request") -> "tuple[Job, Netlist]":
     if chosen not in names:
         raise unknown_name("layer", chosen, names, where=f"trial {request.options.trial}")
     dma, found = _dma(dict(trial.point)), names[chosen]
-    outstanding = request.options.outstanding or _judged_bursts(study.config)
+    judged = _judged_bursts(study.config)
     if request.options.remap:
         from codesign.hardware.network import integer_widths
 
@@ -106,11 +113,11 @@ def _of_trial(request: "Request") -> "tuple[Job, Netlist]":
             architecture,
             _searched(request, computation, architecture),
             dma,
-            outstanding,
-            request.options.axi,
+            request.options,
+            judged,
         )
     try:
-        return _nest(found.computation, architecture, found.mapping, dma, outstanding, request.options.axi)
+        return _nest(found.computation, architecture, found.mapping, dma, request.options, judged)
     except UserError as error:
         if "sums of 32 bits" not in error.message:
             raise
@@ -144,7 +151,7 @@ def _of_space(request: "Request") -> "tuple[Job, Netlist]":
         return _core_program(request, computation, space.builder.core(point))
     architecture = space.build(point)
     mapping = _searched(request, computation, architecture)
-    return _nest(computation, architecture, mapping, _dma(point), request.options.outstanding, request.options.axi)
+    return _nest(computation, architecture, mapping, _dma(point), request.options)
 
 
 def _design(request: "Request") -> tuple[Any, Point, int | None]:
@@ -219,10 +226,9 @@ def target_of(request: "Request", computation: "Computation") -> Target:
     if request.options.space is None and request.options.trial is None:
         raise UserError("--network needs a machine", hint="give --space with --design, or a study with --trial")
     space, point, judged = _design(request)
-    bursts = request.options.outstanding or judged
     if getattr(space.builder, "core", None) is not None:
         core = space.builder.core(point)
-        p = _with_port(core_parameters(core, NAME), bursts, request.options.axi)
+        p = _with_port(core_parameters(core, NAME), request.options, judged)
         netlist = generate(p)
 
         def core_plan(name: str, layer: "Computation") -> "Job":
@@ -231,7 +237,7 @@ def target_of(request: "Request", computation: "Computation") -> Target:
 
         return Target(p, netlist, core_plan)
     architecture, dma = space.build(point), _dma(point)
-    p = _with_port(parameters_of(architecture, computation, *dma, NAME), bursts, request.options.axi)
+    p = _with_port(parameters_of(architecture, computation, *dma, NAME), request.options, judged)
     netlist = generate(p)
     return Target(p, netlist, lambda name, layer: _quickest(request, layer, architecture, p, netlist))
 
@@ -293,7 +299,7 @@ def _core_program(request: "Request", computation: Any, core: Any) -> "tuple[Job
     from codesign.hardware.verilog import generate
 
     program, mapping = _program(request, computation, core)
-    p = _with_port(core_parameters(core, NAME), request.options.outstanding, request.options.axi)
+    p = _with_port(core_parameters(core, NAME), request.options)
     netlist = generate(p)
     return core_job(program, mapping, core, p, netlist.registers), netlist
 

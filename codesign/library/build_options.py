@@ -6,6 +6,7 @@ from typing import final
 from codesign.core.errors import UserError, unknown_name
 
 SIMULATORS = ("verilator", "amaranth")
+ANSWERS = ("in_order", "by_tag")
 
 
 @final
@@ -33,6 +34,7 @@ class BuildOptions:
         network: ONNX network of integers that the host runs, launch by launch, instead of a layer.
         memory: DRAM device of the timing tier whose banks and refresh answer the simulated machine; with ``amaranth``.
         axi: Whether the port to DRAM is one of AXI4.
+        answers: ``in_order``, or ``by_tag`` where the memory may answer requests under way in any order.
     """
 
     trial: int | None = None
@@ -52,6 +54,7 @@ class BuildOptions:
     host_driver: bool = False
     network: str | None = None
     axi: bool = False
+    answers: str = "in_order"
     memory: str | None = None
 
     def __post_init__(self) -> None:
@@ -68,6 +71,8 @@ class BuildOptions:
             raise UserError(f"`seed` must be >= 0, got {self.seed}")
         if self.simulator not in (None, *SIMULATORS):
             raise unknown_name("simulator", self.simulator, SIMULATORS, where="--simulator")
+        if self.answers not in ANSWERS:
+            raise unknown_name("order of answers", self.answers, ANSWERS, where="--answers")
         if self.simulator is not None and not self.simulate:
             raise UserError("--simulator is an option of --simulate", hint="give --simulate, or leave it out")
         if self.memory is not None and (not self.simulate or self.network is not None or self.host_driver):

@@ -88,6 +88,10 @@ class Bursts(Elaboratable):
         self.finish, self.update, self.stop, self.blame, self.awaited = (
             Signal(name=f"{name}_{n}") for n in ("finish", "update", "stop", "blame", "awaited")
         )
+        self.under_way = Signal(range(p.outstanding + 1), name="under_way")
+        self.oldest, self.answered = Signal(self.tag_bits, name="oldest"), Signal(p.outstanding, name="answered")
+        size = sum(self.widths.values())
+        self.entries = [Signal(size, name=f"burst_{i}", reset_less=True) for i in range(p.outstanding)]
         self.oldest_which = Signal(2, name=f"{name}_oldest_which")
         self.next = {
             k: Signal(n, name=f"{name}_next_{k}") for k, n in self.widths.items() if k in ("line", "bytes", "offset")
@@ -96,14 +100,13 @@ class Bursts(Elaboratable):
     def elaborate(self, platform: object) -> Module:
         """The netlist of this part, as Amaranth elaborates it."""
         m, n = Module(), self.p.outstanding
-        under_way, ahead = Signal(range(n + 1), name="under_way"), Signal(range(n + 1), name="ahead")
+        under_way, entries, ahead = self.under_way, self.entries, Signal(range(n + 1), name="ahead")
         m.d.sync += under_way.eq(under_way + self.push - self.pop)
         if self.responds or not self.by_tag:
             m.d.sync += ahead.eq(ahead + self.push - self.skip)
         if not self.by_tag:
             m.d.sync += self.number.eq(self.number + self.pop)
         m.d.comb += [self.room.eq(under_way != n), self.some.eq(ahead != 0), self.empty.eq(under_way == 0)]
-        entries = [Signal(sum(self.widths.values()), name=f"burst_{i}", reset_less=True) for i in range(n)]
         row = Cat(*self.given.values())
         for i, entry in enumerate(entries):
             with m.If(self.push & (self.tag == i)):
@@ -116,20 +119,20 @@ class Bursts(Elaboratable):
         if self.responds or not self.by_tag:
             walks.append((self.skip, self.now_tag))
         if self.responds or self.by_tag:
-            oldest = Signal(self.tag_bits, name="oldest")
+            oldest = self.oldest
             m.d.comb += self.oldest_last.eq(Array(_field(entry, self.widths, "last") for entry in entries)[oldest])
             walks.append((self.pop, oldest))
         if self.by_tag:
             m.d.comb += self.oldest_which.eq(Array(_field(entry, self.widths, "which") for entry in entries)[oldest])
-            self._answers(m, oldest, under_way)
+            self._answers(m)
         for moves, at in walks:
             with m.If(moves):
                 m.d.sync += at.eq(Mux(at == n - 1, 0, at + 1))
         return m
 
-    def _answers(self, m: Module, oldest: Signal, under_way: Signal) -> None:
+    def _answers(self, m: Module) -> None:
         """Answers by tag: which requests have theirs, and when the oldest is over."""
-        n, done = self.p.outstanding, Signal(self.p.outstanding, name="answered")
+        n, done, oldest, under_way = self.p.outstanding, self.answered, self.oldest, self.under_way
         if not self.responds:
             m.d.comb += [self.now_tag.eq(self.answer), self.due.eq(under_way)]
         after = Signal(range(n), name="requests_after_oldest")
