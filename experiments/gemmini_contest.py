@@ -9,7 +9,7 @@ accumulator together, with lines of 64 bytes (a row of Gemmini's accumulator). A
 bits to DRAM; Gemmini scales and rounds them on the way, the machine stores the low bits and leaves scaling to the host.
 
 Every layer runs a mapping that is proven to take the least cycles by the cost model, among all mappings or among those that spread output channels over the
-columns and sums over the rows; of these, and their exchanges of loops, the one with the fewest generated cycles. `proven` counts rows whose mapping is the best of all
+columns and sums over the rows, or have whole windows in a tile; of these, and their exchanges of loops, the one with the fewest generated cycles. `proven` counts rows whose mapping is the best of all
 by the cost model. The cycles are predicted (K1 to K6). `--simulate` runs the smallest layers in a simulator and compares.
 The last line is one JSON object: `fewer_cycles_share` counts rows with fewer cycles than Gemmini's own tiler, `geomean_ratio_auto` and
 `geomean_ratio_given` are geometric means of this machine's cycles over the two columns. The same by distinct problem and hardware: `pairs_*`.
@@ -68,6 +68,8 @@ LOCAL_BYTES = 4.0
 
 FIXED = ("npq", "npqrs")
 """Dimensions that are not spread: sums along rows, output channels along columns; input channels alone along rows, as Gemmini has it."""
+
+WINDOW = "rs"
 
 ACCUMULATOR_BYTES_PER_ENTRY = 64
 """16 columns of 32 bits."""
@@ -188,12 +190,14 @@ def timing_of(config: Config) -> Timing:
 
 
 def spreads(computation: Computation) -> list[Constraints]:
-    """Any spatial loops; output channels along the columns and nothing else, with dimensions that stay whole (`FIXED`)."""
-    found = [Constraints()]
+    """Any spatial loops; output channels along the columns and nothing else, with dimensions that stay whole (`FIXED`); the last with whole windows in tiles."""
+    found, spread = [Constraints()], None
     for names in FIXED if "k" in computation.dims else ():
         fixed = tuple((d, 1) for d in names if d in computation.dims)
-        found.append(Constraints((LevelConstraints("Scratchpad", spatial=fixed, along_x=frozenset("k")),)))
-    return found
+        spread = LevelConstraints("Scratchpad", spatial=fixed, along_x=frozenset("k"))
+        found.append(Constraints((spread,)))
+    whole = tuple((d, 1) for d in WINDOW if computation.sizes.get(d, 1) > 1)
+    return [*found, Constraints((LevelConstraints("DRAM", temporal=whole), spread))] if whole and spread else found
 
 
 def map_layer(computation: Computation, architecture: Architecture, timing: Timing, candidates: int) -> Mapped:
