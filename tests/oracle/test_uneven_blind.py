@@ -7,7 +7,7 @@ import random
 import pytest
 
 from codesign.mappers.uneven.search import solve
-from codesign.mapping.looptree import Factors, Machine, Memory
+from codesign.mapping.looptree import Factors, Goal, Machine, Memory
 from experiments.attacks.uneven_nests import (
     Store,
     blind,
@@ -38,6 +38,33 @@ def test_optimum_with_imperfect_outermost_loops_is_that_of_all_nests(seed: int) 
     found = solve(operator, machine, goal, Factors(True, True))
     assert found.value == pytest.approx(blind(operator, machine, goal, True), rel=1e-9)
     assert found.proven or math.isinf(found.value)
+
+
+def test_energies_beyond_the_seconds_do_not_hide_a_port() -> None:
+    """Energy is no time: the port that decides must be watched, whatever the units. Values of all nests."""
+    operator, machine, _ = problem(89, imperfect=False)
+    found = solve(operator, machine, Goal.EDP)
+    assert found.proven and found.value == pytest.approx(249.18907316398327, rel=1e-12)
+    limited = solve(operator, machine, Goal.ENERGY, slowest=1.6 * (1 + 1e-9))
+    assert limited.value == pytest.approx(155.74317072748954, rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", [0, 9])
+def test_least_energy_within_a_latency_is_that_of_all_nests(seed: int) -> None:
+    operator, machine, _ = problem(seed, imperfect=False)
+    every = {
+        found
+        for keeps in machine.keeps
+        for split in splits(operator, machine, False)
+        for nest in nests(operator, machine, keeps, [x for loops in split.values() for x in loops])
+        if (found := charges(operator, machine, nest)) is not None
+    }
+    limits = sorted({seconds for _, seconds in every})
+    for limit in limits[:: max(1, len(limits) // 8)]:
+        within = [(energy, seconds) for energy, seconds in every if seconds <= limit * (1 + 1e-9)]
+        least = min(Goal.ENERGY.of(energy, seconds, machine.leak_w) for energy, seconds in within)
+        best = solve(operator, machine, Goal.ENERGY, slowest=limit * (1 + 1e-9))
+        assert best.value == pytest.approx(least, rel=1e-9), limit
 
 
 def test_an_imperfect_loop_stands_outside_the_fan_out_above_the_outermost_buffer() -> None:

@@ -97,7 +97,7 @@ def search(cases_given: list[Case], goal: Goal, time_limit: float = math.inf) ->
         _, placed = answer
         charges = case.charges_of(placed)
         value = case.value(goal, charges)
-        reached = case.worth(goal, charges[[0, *case.watch]], case.floor())
+        reached = case.worth(goal, charges[case.watch], case.floor())
         if value > reached * (1 + TIE):
             worst = max((i for i in range(1, charges.size) if i not in case.watch), key=lambda i: charges[i])
             case.watch = [*case.watch, worst]
