@@ -1,4 +1,9 @@
-"""Bounds for any memory hierarchy: every word at least once past every memory that keeps it, the MACs at their rate (rule LB7)."""
+"""Bounds for any memory hierarchy: every word at least once past every memory that keeps it, the MACs at their rate (rule LB7).
+
+The innermost memory serves the MACs, equal words shared by the best split. A word on a bus drives all of it; in a systolic
+array it takes a hop for every copy. Old sums are read for all additions but the first of each child. Links of DRAM carry
+finished elements.
+"""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,9 @@
-"""The prices of a machine, apart from what it can do: the least energy is concave, homogeneous and monotone in them (rule LB8)."""
+"""The prices of a machine, apart from what it can do: the least energy is concave, homogeneous and monotone in them (rule LB8).
+
+So exact searches at two price vectors bound all between; above them the least accesses cost the difference. A machine that can
+do less needs at least the energy of one that can do more. Outside LB3 to LB6 the most able machine stands for all open designs
+with equal arrays.
+"""
 
 from dataclasses import replace
 

@@ -1,4 +1,12 @@
-"""A prompt read, or a step of a batch, on chips in stages: rules V6 and V9 of docs/reference/serving.md."""
+"""A prompt read, or a step of a batch, on chips in stages: rules V6 and V9 of docs/reference/serving.md.
+
+Parts are equal, the last one padded. Between stages each of n chips sends 1/n of the tensor, and the receivers share their
+parts around the ring. With n parts, times t of stages and sends s, and m the longest of both:
+
+* A prompt takes sum t + sum s + (n - 1) m; the output layer runs for the last part alone.
+* A step takes sum t + sum s + one latency back, or n m where that is longer.
+* The bubble is 1 - busy time of all stages / (stages x time).
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

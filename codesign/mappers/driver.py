@@ -14,7 +14,7 @@ from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible, evaluate
 from codesign.cost.imperfect import refuse_imperfect
 from codesign.cost.kernel import score
-from codesign.cost.packed import VALID, Kernel, make_kernel
+from codesign.cost.packed import OVER_CAPACITY, VALID, Kernel, make_kernel
 from codesign.cost.sparse.bounds import scored_problem
 from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem
@@ -129,6 +129,19 @@ class Encoded:
     def value(self, state: MapState, objective: Objective) -> float:
         """The objective's value of a state, infinite where it does not fit."""
         return value_of_state(self.scorer(objective), state)
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether even the smallest tiles are too large for a level with every free bypass taken, or fixed factors for the bounds.
+
+        All loops as far out as they may go make every tile as small as it can be. Where fixed spatial factors do not fit one
+        axis of a fan-out this says nothing, since other layouts may fit.
+        """
+        state = outermost_state(self.space)
+        for v, t in self.space.free:
+            state.keep[v, t] = 0
+        status, _, _ = self.score(state)
+        return status % 4 == OVER_CAPACITY or (self.space.least_units <= 1 and is_refused(self.nest))
 
     def state_of(self, mapping: Mapping) -> MapState:
         """The state of an even mapping that obeys the constraints, in a space of imperfect factors."""

@@ -21,7 +21,6 @@ from codesign.core.plugins import need
 from codesign.cost.arrays import Reuse
 from codesign.cost.packed import VALID
 from codesign.mappers.driver import Encoded, Scorer, score_state, value_of
-from codesign.mappers.feasibility import smallest_tiles_exceed
 from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.imperfect_factors import useful_sizes
@@ -110,7 +109,7 @@ class GeneticMapper:
         """See `codesign.mappers.protocol.Mapper`. `evaluated` counts all genomes, valid or not."""
         started = clock.wall_seconds()
         encoded = Encoded.of(problem, reuse)
-        if smallest_tiles_exceed(encoded):
+        if encoded.is_hopeless:
             return encoded.result(None, 1, started, seed)
         space, scorer = encoded.space, encoded.scorer(objective)
         state = outermost_state(space)

@@ -18,7 +18,6 @@ from codesign.core.jit import njit
 from codesign.core.rng import RandomState, make_state
 from codesign.cost.arrays import Reuse
 from codesign.mappers.driver import Encoded, Scorer, value_of_state
-from codesign.mappers.feasibility import smallest_tiles_exceed
 from codesign.mappers.protocol import MapResult
 from codesign.mappers.resident_orders import active_loops, chain_orders, make_chains
 from codesign.mapping.constraints import MappingProblem
@@ -121,7 +120,7 @@ class HybridMapper:
         problem.need_perfect(self.name)
         started = clock.wall_seconds()
         encoded = Encoded.of(problem, reuse)
-        if smallest_tiles_exceed(encoded):
+        if encoded.is_hopeless:
             return encoded.result(None, 1, started, seed)
         threads = self.threads if budget.evaluations is None else min(self.threads, budget.evaluations)
         deadline = budget.deadline(started)

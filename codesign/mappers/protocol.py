@@ -42,25 +42,12 @@ class MipReport:
     note: str = ""
 
     def to_json(self) -> JsonObject:
-        """The `mip` part of what `codesign map --format json` prints."""
-        cost = self.one_shot
-        first = (
-            None
-            if cost is None
-            else {"latency_cycles": cost.latency_cycles, "energy_pj": cost.energy_pj, "edp": cost.edp}
-        )
-        return {
-            "objective": self.objective,
-            "reading": self.reading,
-            "bound": self.bound,
-            "seconds": self.seconds,
-            "status": self.status,
-            "solver": self.solver,
-            "schedules": self.schedules,
-            "one_shot": first,
-            "padding": {dim: {"bound": bound, "padded": padded} for dim, bound, padded in self.padding},
-            "note": self.note,
-        }
+        """The `mip` part of what `codesign map --format json` prints: its fields in their order."""
+        cost, shown = self.one_shot, dict(vars(self))
+        if cost is not None:
+            shown["one_shot"] = {"latency_cycles": cost.latency_cycles, "energy_pj": cost.energy_pj, "edp": cost.edp}
+        shown["padding"] = {dim: {"bound": bound, "padded": padded} for dim, bound, padded in self.padding}
+        return shown
 
 
 @dataclass(frozen=True)

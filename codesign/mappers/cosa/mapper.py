@@ -17,7 +17,6 @@ from codesign.mappers.cosa.polish import polish
 from codesign.mappers.cosa.schedules import Schedule, further_schedules, repaired, solve_program
 from codesign.mappers.cosa.solvers import Solution, Solver
 from codesign.mappers.driver import Encoded, value_of
-from codesign.mappers.feasibility import smallest_tiles_exceed
 from codesign.mappers.protocol import MapResult, MipReport
 from codesign.mappers.resident_orders import chain_orders
 from codesign.mapping.constraints import MappingProblem
@@ -107,7 +106,7 @@ class CosaMapper:
         solution = solve_program(program, solver, budget.time_limit_s)
         chooser = _Chooser(encoded, objective, budget, started)
         note, one_shot, found = "", None, 0
-        hopeless = smallest_tiles_exceed(encoded)
+        hopeless = encoded.is_hopeless
         best = None if hopeless else repaired(encoded, program, solution, solver, chooser.seconds_left)
         if best is not None:
             found = 1
