@@ -42,7 +42,7 @@ def core_places(system: ManyCore) -> tuple[tuple[int, int], ...]:
 
 
 def places_by_count(width: int, height: int, stride: int, counts: Mapping[str, int]) -> tuple[tuple[str, ...], ...]:
-    """Kinds of all places when the last cores of the mesh order are of further kinds, so many of each (rule M71).
+    """Kinds of all places when the last cores of the mesh order are of further kinds, so many of each (rule M111).
 
     Raises:
         UserError: There are more of them than cores.
