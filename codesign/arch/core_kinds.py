@@ -22,7 +22,7 @@ def kinds_of(system: ManyCore) -> tuple[CoreKind, ...]:
 
 
 def places_by_count(width: int, height: int, stride: int, counts: Mapping[str, int]) -> tuple[tuple[str, ...], ...]:
-    """Kinds of all places when the last cores of the mesh order are of further kinds, so many of each (rule M71).
+    """Kinds of all places when the last cores of the mesh order are of further kinds, so many of each (rule M111).
 
     Raises:
         UserError: There are more of them than cores.

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+import numpy as np
+
 from codesign.arch.architecture import Architecture
 from codesign.arch.chiplet_cost import money, system_provenance
 from codesign.arch.many_core import ManyCore
@@ -90,11 +92,19 @@ class SegmentsEvaluator:
         return Evaluation(metrics, None, clock.wall_seconds() - started, FusedDetail(tuple(records), parts), described)
 
 
+def _least_cycles(evaluator: Evaluator, batch: int) -> float:
+    """Cycles of a batch if all cores compute all the time, each at the pace of its kind for the layer."""
+    if evaluator.kinds == 1:
+        return float(sum(evaluator.unit_times[:, 0])) * batch / evaluator.system.cores
+    counts = np.diff(evaluator.kind_start)
+    return float((1.0 / (counts / evaluator.unit_times).sum(axis=1)).sum()) * batch
+
+
 def _record(evaluator: Evaluator, found: Searched, bound: SegmentBound, weight: float) -> FusedRecord:
     """A schedule as a study records it, with the system and the tree, from which it can be made again."""
     whole, system, network = found.evaluation.rows[0], evaluator.system, evaluator.network
     moved = fabric.dram_cycles(evaluator.fabric, whole.counter)
-    computed = float(evaluator.unit_times[:, 0].sum()) * found.evaluation.root.batch / system.cores
+    computed = _least_cycles(evaluator, found.evaluation.root.batch)
     runs = timeline_of(network, found.evaluation)
     encoding: JsonObject = {"system": spec_to_json(system), "tree": tree_to_json(found.evaluation.root, network)}
     return {

@@ -117,7 +117,7 @@ def test_nothing_is_said_of_an_objective_without_a_bound(
 
 
 def test_a_space_sets_how_many_cores_are_of_a_kind() -> None:
-    """The last cores of the mesh are of the kind; with none of them the system has equal cores (rule M71)."""
+    """The last cores of the mesh are of the kind; with none of them the system has equal cores (rule M111)."""
     value = {
         "name": "mix",
         "system": "tpu-duo",

@@ -1,6 +1,6 @@
 """Searching the best tree of segments of a network on a system (docs/explanation/many-cores.md, rules M51 to M54)."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import permutations
 from typing import final
 
@@ -14,25 +14,13 @@ from codesign.core.rng import RandomState, make_state
 from codesign.scheduling.segments.evaluate import Evaluation, Evaluator
 from codesign.scheduling.segments.kernels import core_mapper, fabric, moves, tree_search
 from codesign.scheduling.segments.kernels import tree as tree_kernels
-from codesign.scheduling.segments.kernels.layout import even_borders
-from codesign.scheduling.segments.kernels.machine import ORDERS, RANKS, SHAPED, Caches, Problem, Scratch, Tokens
-from codesign.scheduling.segments.kernels.placed_leaf import (
-    ALL_KINDS,
-    ONE_KIND,
-    batch_index,
-    chosen_cores,
-    common_kind,
-    find_exact,
-    leaf_borders,
-    order_of,
-    tile_key,
-)
+from codesign.scheduling.segments.kernels.machine import ORDERS, RANKS, Caches, Problem, Scratch, Tokens
+from codesign.scheduling.segments.kernels.placed_leaf import ALL_KINDS, ONE_KIND
 from codesign.scheduling.segments.kernels.segment_cost import tree_cost
 from codesign.scheduling.segments.layers import SegmentNetwork
-from codesign.scheduling.segments.layouts import layout_of
-from codesign.scheduling.segments.mapped_cores import MAPPED
+from codesign.scheduling.segments.leaf_parts import EXACT_ENTRIES, leaf_with_parts, map_tiles
 from codesign.scheduling.segments.segment_tree import Cut, CutKind, Leaf, Node, leaves
-from codesign.scheduling.segments.system_arrays import mean_way, tile_sizes
+from codesign.scheduling.segments.system_arrays import mean_way
 
 MOST_EDGES = 60
 """Producers of one layer that the search can tell apart."""
@@ -42,9 +30,6 @@ MOVE_WEIGHTS = (30, 12, 4, 6, 12, 6, 10, 8, 12)
 
 SLOT_BYTES = 96 * 2**20
 """Memory for placed leaves."""
-
-EXACT_ENTRIES = 2**14
-"""Tiles of architectures that a search can know, at most."""
 
 MOST_MAPPED = 8
 """Times that the best tree is mapped exactly and looked at again after one piece of annealing."""
@@ -350,7 +335,6 @@ class TreeSearch:
         self.weights = np.array(MOVE_WEIGHTS, np.int64)
         self.mapped_best, self.mapped_tree = make_tokens(n), None  # type: Tokens, Cut | None
         self.mapped_value = float("inf")
-        self.exact_tiles = 0
 
     def value(self, tokens: Tokens) -> float:
         """Logarithm of the goal of a tree; infinite where it is no scheme."""
@@ -579,7 +563,7 @@ class TreeSearch:
         Trees are searched by estimates where tiles are not mapped. The best of those whose tiles all are is kept apart.
         """
         for _ in range(MOST_MAPPED):
-            new = self._map_tiles(self.best)
+            new = map_tiles(self.evaluator, self.problem, self.tree(self.best))
             if new:
                 for held in (self.caches.leaf_keys, self.caches.segment_keys):
                     held[:] = 0
@@ -596,31 +580,6 @@ class TreeSearch:
         if not np.isfinite(schedule[0]):
             moves.copy_tokens(self.best, self.current)
             schedule[0] = schedule[1]
-
-    def _map_tiles(self, tokens: Tokens) -> int:
-        """Give the kernels the exact mapper's figures of all tiles of a tree; returns how many were new."""
-        root, new, problem = self.tree(tokens), 0, self.problem
-        shape = self.evaluator.shape(root)
-        for node, leaf in zip(np.flatnonzero(shape.kind == tree_kernels.LEAF), leaves(root), strict=True):
-            layer, first = self.evaluator.network.layers[leaf.layer], int(shape.core_first[node])
-            if not layer.computes:
-                continue
-            place = layout_of(self.evaluator.fabric, self.evaluator.table[leaf.layer], leaf, first, False, 2)
-            shaped = int(problem.kin[leaf.layer, SHAPED])
-            for t in range(int(place.counts[0])):
-                kind = int(self.evaluator.site_kind[place.tile_sites[t]])
-                k, b, h, w = (int(n) for n in np.diff(place.tiles[t].reshape(4, 2))[:, 0])
-                if not problem.mapped[kind] or k * b * h * w == 0:
-                    continue
-                key = tile_key(kind, shaped, k, b, h, w)
-                at = find_exact(problem.exact_keys, key)
-                if problem.exact_keys[at] == 0 and self.exact_tiles < EXACT_ENTRIES // 2:
-                    sizes = tuple(tile_sizes(layer, k, b, h, w))
-                    problem.exact_figures[at] = MAPPED.figures(self.evaluator.core_kinds[kind], sizes)
-                    problem.exact_keys[at] = key
-                    self.exact_tiles += 1
-                    new += 1
-        return new
 
     def _warmth(self, expected: float) -> float:
         """Share of the temperature at which a search of so many trees starts."""
@@ -665,7 +624,8 @@ class TreeSearch:
         found = {}
         for node, leaf in zip(np.flatnonzero(shape.kind == tree_kernels.LEAF), leaves(root), strict=True):
             cores = int(shape.core_past[node] - shape.core_first[node])
-            found[leaf.layer] = self._leaf_with_parts(leaf, int(shape.core_first[node]), cores)
+            first = int(shape.core_first[node])
+            found[leaf.layer] = leaf_with_parts(self.evaluator, self.problem, self.caches, leaf, first, cores)
 
         def filled(node: Node) -> Node:
             if isinstance(node, Leaf):
@@ -673,28 +633,6 @@ class TreeSearch:
             return Cut(node.kind, node.batch, tuple(filled(child) for child in node.children))
 
         return Cut(root.kind, root.batch, tuple(filled(child) for child in root.children))
-
-    def _leaf_with_parts(self, leaf: Leaf, first: int, cores: int) -> Leaf:
-        """A leaf whose order holds its choice with the parts that this stands for."""
-        problem, (choice,) = self.problem, leaf.order
-        code = choice // (ORDERS * RANKS)
-        start, used = chosen_cores(problem.kind_start, problem.unit_times[leaf.layer], first, cores, code)
-        kind = common_kind(problem.kind_start, start, used)
-        at = kind * len(problem.table) + problem.kin[leaf.layer, SHAPED]
-        ranked = self.caches.ranked[at, batch_index(problem, leaf.batch), used]
-        parts = problem.parts[ranked[(choice // ORDERS) % RANKS % int((ranked >= 0).sum())]]
-        order = order_of(parts, problem.orders[choice % ORDERS])
-        k, b, h, w = (int(p) for p in parts)
-        found = Leaf(leaf.layer, leaf.batch, (k, b, h, w), tuple(int(d) for d in order))
-        if len(problem.limits) == 1:
-            return found
-        borders = leaf_borders(problem, leaf.layer, leaf.batch, parts, order, start, code)
-        even = even_borders(problem.table[leaf.layer], leaf.batch, parts)
-        sizes = tuple(
-            () if (borders[d] == even[d]).all() else tuple(int(n) for n in np.diff(borders[d, : parts[d] + 1]))
-            for d in range(4)
-        )
-        return replace(found, sizes=sizes, kind=self.evaluator.core_kinds[kind].name if used < cores else "")
 
 
 def warm_up() -> None:

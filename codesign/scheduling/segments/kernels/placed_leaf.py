@@ -564,10 +564,8 @@ def _fill_slot(
         shift += channels
     if stored == 1:
         written_outputs(fabric, counter, place, ALL_DRAMS)
-    whole = np.zeros(6, np.int64)
-    usage = caches.leaf_usage[slot]
+    whole, usage, figures = np.zeros(6, np.int64), caches.leaf_usage[slot], caches.leaf_figures[slot]
     buffer_use(shape, place, whole, problem.reserve, usage)
-    figures = caches.leaf_figures[slot]
     figures[2] = 1.0
     if problem.limits.shape[0] == 1:
         core = caches.core_figures[problem.kin[layer, SHAPED], batch_at, row]
@@ -576,6 +574,5 @@ def _fill_slot(
         figures[1] = core[CYCLES]
     elif not own_tiles(problem, layer, place, runs, np.zeros(FIGURES + 1), figures):
         figures[2] = 0.0
-    for s in range(usage.shape[1]):
-        if usage[0, s] + usage[2, s] > problem.capacity[s]:
-            figures[2] = 0.0
+    if (usage[0] + usage[2] > problem.capacity).any():
+        figures[2] = 0.0
