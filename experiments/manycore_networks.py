@@ -29,7 +29,7 @@ from codesign.scheduling.soma.model.load import load_graph
 
 HEADS = (
     "network", "topology", "routing", "energy x time of the mesh's", "latency of the mesh's", "energy of the mesh's",
-    "gap to the bound", "simulated over analytical", "simulated energy x time of the mesh's", "cost, USD",
+    "gap to the bound", "simulated over the same steps without contention", "simulated energy x time of the mesh's", "cost, USD",
 )  # fmt: skip
 
 
