@@ -8,7 +8,9 @@ import pytest
 
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
+from codesign.hardware.bench import Channel
 from codesign.hardware.bursts import transfer_cycles
+from codesign.hardware.device_memory import DeviceMemory
 from codesign.hardware.execute import Job, execute, nest_job, random_values
 from codesign.hardware.layout import Box
 from codesign.hardware.memory_timing import MemoryTiming, Trouble
@@ -100,12 +102,30 @@ def test_beats_of_several_requests_may_alternate_and_responses_overtake_each_oth
         assert verdict.dram_differences == ()
 
 
-@pytest.mark.slow("oracle")
+DDR4 = load_device("ddr4_2400_x16")
+NEXT_ROW = DDR4.burst_bytes * DDR4.bursts_per_row * DDR4.banks_per_group * DDR4.bank_groups * DDR4.ranks
+"""Bytes from a row to the next one of its bank."""
+
+
 def test_a_device_answers_row_hits_first() -> None:
-    job = case(machine(), MemoryTiming())
-    device = load_device("ddr4_2400_x16")
-    verdict = execute(job, VALUES, lambda image, given: simulate_in_python(image, given, device=device))
-    assert verdict.wrong is None and verdict.differences == ()
+    row, hit = DDR4.burst_bytes * DDR4.bursts_per_row, DDR4.burst_bytes
+    asked = [
+        (0, 0),
+        (300, row),
+        (600, NEXT_ROW),
+        (601, row + hit),
+    ]  # two banks' rows are opened; another row of the first bank, a hit in the second
+    for by_tag, order in ((False, [0, 1, 2, 3]), (True, [0, 1, 3, 2])):
+        device, channel, served = DeviceMemory(DDR4), Channel(MemoryTiming(), 0, by_tag=by_tag), []
+        for cycle in range(1000):
+            for when, at in asked:
+                if cycle == when:
+                    channel.ask(cycle, at, 1, len(channel.asked), device.ask(cycle, at, 1, 8, write=False))
+            if channel.serves(cycle):
+                assert channel.hand is not None
+                served.append(channel.hand.number)
+                channel.beat(cycle, 8)
+        assert served == order
 
 
 AGAIN = "was answered again, or before its data"
