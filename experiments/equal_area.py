@@ -150,7 +150,9 @@ def area_beside(config: Config) -> float:
     """Square millimetres of the machine that is like Gemmini."""
     kib = (config.accumulator_bytes + config.scratchpad_bytes) // 1024
     point = {**DESIGN, "scratchpad_kib": kib, "local_bytes": int(LOCAL_BYTES)}
-    return ScratchpadBuilder(TECHNOLOGY)(point).area_mm2
+    area_mm2 = ScratchpadBuilder(TECHNOLOGY)(point).area_mm2
+    assert area_mm2 is not None
+    return area_mm2
 
 
 def search(network: Network, limit_mm2: float, config: Config) -> Searched:
@@ -220,7 +222,7 @@ def counts_of(network: Network) -> dict[tuple[int, ...], int]:
     found: dict[tuple[int, ...], int] = {}
     for group in network.distinct_layers():
         size = sizes_of(group.computation)
-        found[size] = found.get(size, 0) + group.count
+        found[size] = found.get(size, 0) + int(group.count)
     return found
 
 
@@ -317,7 +319,7 @@ def main() -> None:
     else:
         point = SPACE.space.to_points(SPACE.space.to_indices([changes(config.design)], "--design"))[0]
     architecture = WithMachinePorts(SPACE, load_timing(str(TABLE))).build(point)
-    line |= {"design": point, "area_mm2": round(architecture.area_mm2, 4)}
+    line |= {"design": point, "area_mm2": round(architecture.area_mm2 or 0.0, 4)}
     config.out.mkdir(parents=True, exist_ok=True)
     ran = run_network(architecture, config) if config.simulate else None
     layers = layer_rows(rows, architecture, ran, config)

@@ -85,14 +85,15 @@ def machine_cycles(
         detail = study.detail(trial.number)
         if not isinstance(detail_of(detail), LayersDetail):
             continue
-        if known.get(str(trial.number), {}).get("analytical") != _analytical(detail):
+        before = known.get(str(trial.number))
+        if before is None or before["analytical"] != _analytical(detail):
             if clock.cpu_seconds() - started > seconds:
                 why = f"not predicted within {seconds:g} CPU seconds; the next report goes on"
                 made[trial.number] = {"analytical": _analytical(detail), "why": why}
                 continue
             made[trial.number] = _of_design(study, found, trial, detail, timing)
             continue
-        made[trial.number] = known[str(trial.number)]
+        made[trial.number] = before
     kept = known | {str(number): cycles for number, cycles in made.items() if "why" not in cycles}
     if kept != known:
         write_json(study.folder / MACHINES_FILE, {"trials": kept})
