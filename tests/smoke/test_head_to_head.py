@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from experiments.head_peers import HeadToHeadConfig
+from experiments.head_to_head import run
+
 DATA = Path(__file__).parents[1] / "data"
 KEYS = {"problems", "equal_or_better", "proven", "ratio_median", "ratio_worst", "cpu_seconds", "their_cpu_seconds"}
 
@@ -17,9 +20,9 @@ def command(peer: str, data: Path, *more: str, out: Path) -> subprocess.Complete
     return subprocess.run([*line, *more], capture_output=True, text=True, check=False)
 
 
-def last(run: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-    assert run.returncode == 0, run.stderr
-    found: dict[str, Any] = json.loads(run.stdout.splitlines()[-1])
+def last(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     assert set(found) >= KEYS
     return found
 
@@ -35,15 +38,22 @@ def test_accelforge(tmp_path: Path) -> None:
     assert found["problems"] == found["proven"] == found["equal_or_better"] == 1
 
 
+@pytest.mark.parametrize("peer", ["timeloop", "zigzag"])
+def test_searches_recorded_by_others(peer: str, tmp_path: Path) -> None:
+    found = run(HeadToHeadConfig(peer, DATA / peer, smoke=True, out=tmp_path))
+    assert found["problems"] == found["proven"] == found["equal_or_better"] != 0
+    assert found.get("reproduced", found["problems"]) == found["problems"]
+
+
 def test_airchitect(tmp_path: Path) -> None:
-    found = last(command("airchitect", DATA / "airchitect", "--only", "conv 1", out=tmp_path))
+    found: dict[str, Any] = run(HeadToHeadConfig("airchitect", DATA / "airchitect", only="conv 1", out=tmp_path))
     assert found["problems"] == found["proven"] == found["reproduced"] == found["optimal"] == 111
     assert found["better"] == 0 and found["ratio_worst"] == found["ratio_median"] == 1.0
     data = tmp_path / "labels"
     data.mkdir()
     head = "M,N,GEMM_K,df,ConfigID,rewards\n"
     (data / "gemm.csv").write_text(head + "4,640,342,eye,573,68401\n4,640,342,eye,573,1\n")
-    changed = last(command("airchitect", data, out=tmp_path / "out"))
+    changed = run(HeadToHeadConfig("airchitect", data, out=tmp_path / "out"))
     assert (changed["reproduced"], changed["not_mapped"], changed["ratio_worst"]) == (1, 1, None)
     (data / "gemm.csv").write_text(head + "4,640,342,eye,some,68401\n")
     refused = command("airchitect", data, out=tmp_path / "out")
@@ -55,5 +65,5 @@ def test_airchitect(tmp_path: Path) -> None:
     [("factorflow", "no machines"), ("accelforge", "no recorded runs"), ("airchitect", "no label tables")],
 )
 def test_a_folder_without_data_is_refused(peer: str, message: str, tmp_path: Path) -> None:
-    run = command(peer, tmp_path, out=tmp_path / "out")
-    assert run.returncode == 2 and message in run.stderr and "Traceback" not in run.stderr
+    refused = command(peer, tmp_path, out=tmp_path / "out")
+    assert refused.returncode == 2 and message in refused.stderr and "Traceback" not in refused.stderr
