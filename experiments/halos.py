@@ -1,19 +1,27 @@
 """Convolution chains fused with and without shared windows: `python -m experiments.halos`.
 
 What `codesign schedule --scheduler fused --halos` finds on `soma-edge` with a small buffer (rules H1 to H6 of `codesign.scheduling.fused.halos`).
+With `--network NAME`: every chain of convolutions of a network, equal ones once, in a buffer of half its largest intermediate.
 """
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from codesign.arch.presets import load_preset
+from codesign.core import clock
 from codesign.core.goals import Budget, Objective
-from codesign.scheduling.fused.scheduler import FusedScheduler
+from codesign.mapping.looptree import Goal
+from codesign.scheduling.fused.alike import shape_of
+from codesign.scheduling.fused.halos import runs
+from codesign.scheduling.fused.network_operators import FusedGraph, graph_of
+from codesign.scheduling.fused.scheduler import FusedScheduler, best_with_halos, halos_json
 from codesign.scheduling.protocol import ScheduleProblem
 from codesign.workloads.builder import NetworkBuilder
 from codesign.workloads.network import Network
+from codesign.workloads.zoo import build_model
 from experiments.mappers_common import markdown, save
 from experiments.options import head_parser
 
@@ -59,16 +67,84 @@ class Config:
     Args:
         time_limit: CPU seconds of each search.
         cases: Cases at most.
+        network: Whose chains are searched in place of the cases.
         out: Folder of results.
     """
 
     time_limit: float = 30.0
     cases: int = len(CASES)
+    network: str = ""
     out: Path = Path("results/halos")
+
+
+def chains(graph: FusedGraph) -> list[FusedGraph]:
+    """Longest runs of operators that read each other through windows, cut after a pooling; equal ones once."""
+    linked = {i for run in runs(graph) for i in range(run.first, run.last)}
+    pools = {i for i, o in enumerate(graph.operators) if len(o.operands) == 2}
+    found: dict[object, FusedGraph] = {}
+    first = 0
+    for i in range(len(graph.operators)):
+        if i in linked and i not in pools:
+            continue
+        operators, machines = graph.operators[first : i + 1], graph.machines[first : i + 1]
+        written = {t.name for o in operators[:-1] for t in o.operands if t.output}
+        between = graph.between & written
+        name = f"{operators[0].name} to {operators[-1].name}"
+        chain = replace(graph, name=name, operators=operators, machines=machines, between=between)
+        key = tuple(shape_of(o, m, between) for o, m in zip(operators, machines, strict=True))
+        if any(True for _ in runs(chain)):
+            found.setdefault(key, chain)
+        first = i + 1
+    return list(found.values())
+
+
+def half_buffer(graph: FusedGraph) -> int:
+    """Half of the largest intermediate in whole KiB, at least 16."""
+    sizes = [t.words(o.bounds) * t.bits / 8 for o in graph.operators for t in o.operands if t.name in graph.between]
+    return max(int(max(sizes)) // 2048, 16) << 10
+
+
+def network_rows(config: Config) -> list[dict[str, Any]]:
+    """Every chain of a network both ways."""
+    network, machine = build_model(config.network), load_preset("soma-edge")
+    rows = []
+    for chain in chains(graph_of(network, machine)):
+        names = {o.name for o in chain.operators}
+        capacity = half_buffer(chain)
+        small = graph_of(network, machine, capacity)
+        kept = [i for i, o in enumerate(small.operators) if o.name in names]
+        operators, machines = small.operators[kept[0] : kept[-1] + 1], small.machines[kept[0] : kept[-1] + 1]
+        cut = replace(small, operators=operators, machines=machines, between=chain.between)
+        row: dict[str, Any] = {"network": f"{network.name}: {chain.name}", "capacity_bytes": capacity}
+        for halos in (False, True):
+            began = clock.cpu_seconds()
+            made = best_with_halos(cut, Goal.EDP, 1, config.time_limit, halos=halos)
+            found, seconds = made.schedule, clock.cpu_seconds() - began
+            outer = found.cost().outer_bits / 8 if found.parts else math.nan
+            row["with" if halos else "without"] = {
+                "latency_cycles": found.seconds,
+                "energy_pj": found.energy if found.energy is not None else math.nan,
+                "dram_bytes": outer,
+                "value": found.value,
+                "proof": "optimal" if found.proven else "gap",
+                "gap": 0.0 if found.proven else found.value / found.bound - 1,
+                "cpu_seconds": seconds,
+                **halos_json(made),
+            }
+        rows.append(row)
+        print(_line(row), flush=True)
+    return rows
 
 
 def main(config: Config) -> list[dict[str, Any]]:
     """Schedule every chain both ways, write results and table."""
+    rows = network_rows(config) if config.network else case_rows(config)
+    save(config.out, config, {"rows": rows}, markdown(HEAD, [_line(row) for row in rows]))
+    return rows
+
+
+def case_rows(config: Config) -> list[dict[str, Any]]:
+    """Every case both ways."""
     rows = []
     for case in CASES[: config.cases]:
         network = case.make()
@@ -80,7 +156,6 @@ def main(config: Config) -> list[dict[str, Any]]:
             row["with" if halos else "without"] = {**found.to_json(), **found.detail}
         rows.append(row)
         print(_line(row), flush=True)
-    save(config.out, config, {"rows": rows}, markdown(HEAD, [_line(row) for row in rows]))
     return rows
 
 
@@ -116,8 +191,10 @@ def parse_args(arguments: list[str] | None = None) -> Config:
     default = Config()
     parser = head_parser(__doc__, out=default.out, smoke="one chain, 3 s")
     parser.add_argument("--time-limit", type=float, default=default.time_limit, help="CPU seconds of each search")
+    parser.add_argument("--network", default=default.network, help="every chain of this network")
     given = parser.parse_args(arguments)
-    return Config(3.0 if given.smoke else given.time_limit, 1 if given.smoke else default.cases, given.out)
+    limit, cases = (3.0, 1) if given.smoke else (given.time_limit, default.cases)
+    return Config(limit, cases, given.network, given.out)
 
 
 if __name__ == "__main__":

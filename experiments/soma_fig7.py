@@ -1,5 +1,10 @@
-"""Latency over buffer size and DRAM bandwidth with SoMa inside (SoMa paper, Fig. 7): `python -m experiments.soma_fig7`."""
+"""Latency over buffer size and DRAM bandwidth with SoMa inside (SoMa paper, Fig. 7): `python -m experiments.soma_fig7`.
 
+Every setting comes with its gaps to what no schedule of the model beats (rules B1 to B5), and with CPU seconds of search and bound.
+"""
+
+import csv
+import io
 import json
 import platform
 from dataclasses import asdict, dataclass
@@ -8,14 +13,18 @@ from typing import Any
 
 import llvmlite
 
+from codesign.core import clock
 from codesign.core.files import write_json
 from codesign.core.goals import Budget, Objective
 from codesign.scheduling.soma.evaluator import Invalid, Problem
 from codesign.scheduling.soma.model.hardware import MIB, PRESETS
 from codesign.scheduling.soma.model.load import load_graph
 from codesign.scheduling.soma.model.rules import MODES
+from codesign.scheduling.soma.search.fusion_bound import fusion_bound
 from codesign.scheduling.soma.search.two_stages import SearchOptions, search, search_baseline
 from experiments.options import head_parser
+
+GOALS = {"latency": Objective.LATENCY, "energy": Objective.ENERGY, "edp": Objective.EDP}
 
 
 @dataclass(frozen=True)
@@ -30,6 +39,7 @@ class Config:
         bandwidths: DRAM bandwidths in bytes per cycle.
         scheduler: `soma`, `cocco` or `unfused`.
         seconds: Search time per point.
+        evaluations: Fusion schemes per point in place of a time; the same on every machine.
         mode: Model of the hardware.
         seed: Seed of every search.
         out: Folder of results.
@@ -42,31 +52,62 @@ class Config:
     bandwidths: tuple[int, ...] = (8, 16, 32, 64)
     scheduler: str = "soma"
     seconds: float = 2.0
+    evaluations: int | None = None
     mode: str = "default"
     seed: int = 0
     out: Path = Path("results/soma_fig7")
 
 
 def run_point(config: Config, batch: int, buffer_mib: int, bandwidth: int) -> dict[str, Any]:
-    """Latency and energy of one design."""
+    """Latency, energy and gaps of one design."""
     name, _, phase = config.network.partition(":")
     hardware = PRESETS[config.arch].with_buffer(buffer_mib * MIB).with_bandwidth(bandwidth)
     problem = Problem(load_graph(name, phase=phase or None).graph, batch, hardware, MODES[config.mode])
-    budget = SearchOptions(Budget(time_limit_s=config.seconds), seed=config.seed)
+    began = clock.cpu_seconds()
+    budget = SearchOptions(Budget(None if config.evaluations else config.seconds, config.evaluations), seed=config.seed)
     if config.scheduler == "soma":
         found = search(problem, Objective(), budget)
     else:
         found = search_baseline(problem, Objective(), budget, config.scheduler)
+    searched = clock.cpu_seconds()
     row: dict[str, Any] = {"batch": batch, "buffer_mib": buffer_mib, "bandwidth": bandwidth}
     if isinstance(found, Invalid):
         return {**row, "status": "infeasible", "reason": found.reason}
+    bound = fusion_bound(problem)
+    energy, latency = found.schedule.energy_pj, found.schedule.latency_cycles
     return {
         **row,
         "status": "feasible",
-        "latency_cycles": found.schedule.latency_cycles,
-        "energy_pj": found.schedule.energy_pj,
-        "gap": found.gap,
+        "latency_cycles": latency,
+        "energy_pj": energy,
+        "bound_cycles": bound.latency_cycles,
+        "bound_pj": bound.energy_pj,
+        "gaps": {name: bound.gap(goal, energy, latency) for name, goal in GOALS.items()},
+        "gap_of_tiles": found.gap,
+        "search_cpu_seconds": searched - began,
+        "bound_cpu_seconds": clock.cpu_seconds() - searched,
     }
+
+
+def table(config: Config, rows: list[dict[str, Any]]) -> str:
+    """Every setting as a line of CSV."""
+    head = ["network, batch", "buffer MiB", "B/cycle", "cycles / mJ", "bound: cycles / mJ"]
+    lines = [[*head, "gap: latency, energy, EDP", "CPU s: search, bound"]]
+    for r in rows:
+        line = [f"{config.network} B{r['batch']}", r["buffer_mib"], r["bandwidth"]]
+        if r["status"] == "feasible":
+            line += [
+                f"{r['latency_cycles']:,} / {r['energy_pj'] / 1e9:.3f}",
+                f"{r['bound_cycles']:,} / {r['bound_pj'] / 1e9:.3f}",
+                ", ".join(f"{100 * g:.1f} %" for g in r["gaps"].values()),
+                f"{r['search_cpu_seconds']:.1f}, {r['bound_cpu_seconds']:.1f}",
+            ]
+        else:
+            line += ["none: " + r["reason"], "", "", ""]
+        lines.append([str(cell) for cell in line])
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(lines)
+    return out.getvalue()
 
 
 def print_map(config: Config, rows: list[dict[str, Any]]) -> None:
@@ -115,6 +156,7 @@ def main(config: Config) -> list[dict[str, Any]]:
     versions = {"python": platform.python_version(), "llvmlite": llvmlite.__version__}
     recorded = json.loads(json.dumps(asdict(config), default=str))
     write_json(config.out / "results.json", {"config": recorded, "versions": versions, "rows": rows})
+    (config.out / "table.csv").write_text(table(config, rows))
     draw(config, rows, config.out / "figure.html")
     print_map(config, rows)
     return rows
@@ -133,11 +175,12 @@ def parse_args(arguments: list[str] | None = None) -> Config:
     parser.add_argument("--bandwidths", nargs="+", type=int, default=default.bandwidths)
     parser.add_argument("--scheduler", default=default.scheduler, choices=("soma", "cocco", "unfused"))
     parser.add_argument("--seconds", type=float, default=default.seconds)
+    parser.add_argument("--evaluations", type=int, help="schemes per point in place of --seconds")
     parser.add_argument("--mode", default=default.mode, choices=sorted(MODES))
     given = parser.parse_args(arguments)
     if given.smoke:
         return Config(
-            "squeezenet", (1,), given.arch, (1, 8), (16,), given.scheduler, 0.2, given.mode, given.seed, given.out
+            "squeezenet", (1,), given.arch, (1, 8), (16,), given.scheduler, 0.2, None, given.mode, given.seed, given.out
         )
     return Config(
         given.network,
@@ -147,6 +190,7 @@ def parse_args(arguments: list[str] | None = None) -> Config:
         tuple(given.bandwidths),
         given.scheduler,
         given.seconds,
+        given.evaluations,
         given.mode,
         given.seed,
         given.out,

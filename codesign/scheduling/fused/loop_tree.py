@@ -23,8 +23,11 @@ from codesign.scheduling.fused.trace import Part, trace
 GOOD_SHARE = 0.3
 """Part of the time for a first good schedule."""
 
-GOOD = ((1, 0.02), (1, 0.2), (1, 2.0), (3, 0.2), (4, 1.0))
-"""Operators under shared loops at most, and how far above its bound each operator may be, one attempt after the other."""
+GOOD = ((1, 0.02), (4, 0.02), (4, 0.1), (4, 0.5))
+"""Operators under shared loops at most, and how far above its bound each operator may take `NEAR` of them, one attempt after the other."""
+
+NEAR = 20
+"""Operators among which one may spend more than its least, as those of a block do."""
 
 BEAM = 64
 """Rows of a state that a first good schedule is made from."""
@@ -437,18 +440,23 @@ class Fusion:
         self.stop, self.limit, self.beam = stop, math.inf, BEAM
         try:
             for self.longest, slack in GOOD:
-                limits = [
-                    Limits(0.0, 0.0, self.goal.of(*own, self.leak) * (1 + slack), self.leak) for own in self.least
-                ]
+                limits = [self._near(own, slack) for own in self.least]
                 found = self._least_of(limits)
                 if found is not None and found.value < best.value:
                     best = found
-                if best.value <= low * (1 + 1e-9):
+                if best.value <= low * (1 + 1e-9) or (found is not None and self.longest > 1):
                     break
         except TimeUp:
             pass
         self.longest, self.beam = math.inf, math.inf
         return best
+
+    def _near(self, own: tuple[float, float], slack: float) -> Limits:
+        """What an operator may spend above its least, as part of a graph of `NEAR` operators."""
+        share = min(1.0, NEAR / len(self.operators))
+        energy, seconds = (max(share * whole - part, 0.0) for whole, part in zip(self.total, own, strict=True))
+        value = self.goal.of(energy + own[0], seconds + own[1], self.leak)
+        return Limits(energy, seconds, value * (1 + slack), self.leak)
 
     def _within_limit(self) -> Schedule | None:
         """The optimum, if it is at most the limit."""
