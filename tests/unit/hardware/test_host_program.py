@@ -185,7 +185,7 @@ def test_a_launch_whose_memory_fails_is_named(tmp_path: Path, monkeypatch: pytes
             "14 1 0 3 1 1",
             r"launch a: the machine stopped: write request 1 \(DRAM address 0x[0-9a-f]+\) was not answered",
         ),
-        ("0 1 0 0 0 0", "MEMORY_TIMING wants six or nine numbers"),
+        ("0 1 0 0 0 0", "MEMORY_TIMING wants six, nine or twelve numbers"),
     ):
         monkeypatch.setenv("MEMORY_TIMING", timing)
         with pytest.raises(HardwareError, match=message):
