@@ -1,7 +1,7 @@
 """The program as a list of operations: who holds each tensor next, and who waits to be filled.
 
 Going from the MACs outwards, a tensor is either *committed* to the next level out that will keep it, or *open*: some
-levels inside hold its tile and wait for the loop that makes it change (D8). Of a tensor whose windows slide the state
+levels inside hold its tile and wait for the loop that makes it change (D3). Of a tensor whose windows slide the state
 also counts the levels that have met no loop at all; such a state is *fresh*. Where keep sets are fixed, a state says as
 well which loop of a fixed order comes next, and which fixed loops are still to be placed (D5).
 """
