@@ -10,7 +10,7 @@ from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.cost import Infeasible
 from codesign.mapping.looptree import Goal
 from codesign.scheduling.fused.halos import HaloTiling, single_steps, tiled, tilings
-from codesign.scheduling.fused.loop_tree import GOOD_SHARE, Fusion, Schedule
+from codesign.scheduling.fused.loop_tree import Fusion, Schedule
 from codesign.scheduling.fused.network_operators import FusedGraph, graph_of
 from codesign.scheduling.fused.trace import Part, own_lines
 from codesign.scheduling.protocol import ScheduleProblem, ScheduleResult
@@ -19,6 +19,12 @@ from codesign.workloads.network import Network
 NAME = "fused"
 TIME_LIMIT_S = 60.0
 """CPU seconds where no limit is given."""
+
+PLAIN_SHARE = 0.5
+"""Share of the time limit that the search without cut windows gets beside cuts."""
+
+BOUNDED_BY = 0.7
+"""Share of the time limit after which no further cut is posed; no bound is claimed then."""
 
 _GOALS = {Objective.ENERGY: Goal.ENERGY, Objective.LATENCY: Goal.LATENCY, Objective.EDP: Goal.EDP}
 
@@ -125,8 +131,9 @@ def best_with_halos(
         sequences: Sequences of operators that each search joins at most.
         halos: Whether windows may share loops.
     """
-    stop = clock.cpu_seconds() + time_limit
-    share = GOOD_SHARE if halos else 1.0
+    began = clock.cpu_seconds()
+    stop = began + time_limit
+    share = PLAIN_SHARE if halos else 1.0
     plain = Fusion(graph.operators, graph.machines, graph.between, goal, loops_per_dim)
     best = FusedFound(graph, plain.solve(share * time_limit, sequences, True), 0.0)
     bound = best.schedule.bound
@@ -134,6 +141,9 @@ def best_with_halos(
         return best
     waiting: list[tuple[float, int, HaloTiling, FusedGraph, Fusion]] = []
     for tiling in tilings(graph):
+        if clock.cpu_seconds() > began + BOUNDED_BY * time_limit:
+            bound = 0.0  # nothing is known of the runs that are left
+            break
         cut = tiled(graph, tiling)
         if cut is not None:
             search = Fusion(cut.operators, cut.machines, cut.between, goal, loops_per_dim, single=single_steps(tiling))

@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 
 from codesign.arch.presets import load_preset
+from codesign.core import clock
 from codesign.core.goals import Budget, Objective, Proof
+from codesign.mapping.looptree import Goal
 from codesign.scheduling.fused.halos import rows_of, tiled, tilings
 from codesign.scheduling.fused.network_operators import graph_of
-from codesign.scheduling.fused.scheduler import FusedScheduler
+from codesign.scheduling.fused.scheduler import FusedScheduler, best_with_halos
 from codesign.scheduling.protocol import ScheduleProblem, ScheduleResult
 from codesign.workloads.builder import NetworkBuilder
 from codesign.workloads.network import Network
@@ -82,3 +84,11 @@ def test_the_command_says_what_becomes_of_halos(tmp_path: Path) -> None:
     assert "steps along" in shown.out and "halos: conv kept" in shown.out
     refused = run("schedule", "--network", path, "--scheduler", "soma", "--halos")
     assert refused.code == 2 and "--halos" in refused.err
+
+
+def test_a_limit_that_ends_before_all_cuts_are_posed_claims_no_bound() -> None:
+    graph = graph_of(chain(64, 16, 4), load_preset("soma-edge"), 32768)
+    began = clock.cpu_seconds()
+    found = best_with_halos(graph, Goal.EDP, time_limit=0.2)
+    assert clock.cpu_seconds() - began < 2.0
+    assert found.schedule.bound == 0.0 and not found.schedule.proven
