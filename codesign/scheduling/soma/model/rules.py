@@ -23,7 +23,7 @@ WHOLE_OUTPUTS = 128
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """Named switches of the model; see docs/explanation/soma.md for each.
+    """Named switches of the model.
 
     Args:
         interior_halos: Size the input of a tile by its worst position, not by the tile at the origin.
