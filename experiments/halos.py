@@ -16,6 +16,7 @@ from codesign.core.goals import Budget, Objective
 from codesign.mapping.looptree import Goal
 from codesign.scheduling.fused.alike import shape_of
 from codesign.scheduling.fused.halos import runs
+from codesign.scheduling.fused.loop_tree import Schedule
 from codesign.scheduling.fused.network_operators import FusedGraph, graph_of
 from codesign.scheduling.fused.scheduler import FusedScheduler, best_with_halos, halos_json
 from codesign.scheduling.protocol import ScheduleProblem
@@ -104,6 +105,11 @@ def half_buffer(graph: FusedGraph) -> int:
     return max(int(max(sizes)) // 2048, 16) << 10
 
 
+def gap_of(found: Schedule) -> float:
+    """How far a schedule may be above the least; infinite where no bound is known."""
+    return 0.0 if found.proven else found.value / found.bound - 1 if found.bound > 0 else math.inf
+
+
 def network_rows(config: Config) -> list[dict[str, Any]]:
     """Every chain of a network both ways."""
     network, machine = build_model(config.network), load_preset("soma-edge")
@@ -127,7 +133,7 @@ def network_rows(config: Config) -> list[dict[str, Any]]:
                 "dram_bytes": outer,
                 "value": found.value,
                 "proof": "optimal" if found.proven else "gap",
-                "gap": 0.0 if found.proven else found.value / found.bound - 1,
+                "gap": gap_of(found),
                 "cpu_seconds": seconds,
                 **halos_json(made),
             }
