@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+import numpy as np
+
 from codesign.arch.architecture import Architecture
 from codesign.arch.chiplet_cost import money, system_provenance
 from codesign.arch.many_core import ManyCore
@@ -94,7 +96,8 @@ def _record(evaluator: Evaluator, found: Searched, bound: SegmentBound, weight: 
     """A schedule as a study records it, with the system and the tree, from which it can be made again."""
     whole, system, network = found.evaluation.rows[0], evaluator.system, evaluator.network
     moved = fabric.dram_cycles(evaluator.fabric, whole.counter)
-    computed = float(evaluator.unit_times[:, 0].sum()) * found.evaluation.root.batch / system.cores
+    paces = (np.diff(evaluator.kind_start) / evaluator.unit_times).sum(axis=1)  # samples a cycle on all cores
+    computed = found.evaluation.root.batch * float((1.0 / paces).sum())
     runs = timeline_of(network, found.evaluation)
     encoding: JsonObject = {"system": spec_to_json(system), "tree": tree_to_json(found.evaluation.root, network)}
     return {
