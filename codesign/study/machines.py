@@ -85,14 +85,14 @@ def machine_cycles(
         detail = study.detail(trial.number)
         if not isinstance(detail_of(detail), LayersDetail):
             continue
-        if known.get(str(trial.number), {}).get("analytical") != _analytical(detail):
+        held = known.get(str(trial.number))
+        if held is None or held["analytical"] != _analytical(detail):
             if clock.cpu_seconds() - started > seconds:
                 why = f"not predicted within {seconds:g} CPU seconds; the next report goes on"
                 made[trial.number] = {"analytical": _analytical(detail), "why": why}
                 continue
-            made[trial.number] = _of_design(study, found, trial, detail, timing)
-            continue
-        made[trial.number] = known[str(trial.number)]
+            held = _of_design(study, found, trial, detail, timing)
+        made[trial.number] = held
     kept = known | {str(number): cycles for number, cycles in made.items() if "why" not in cycles}
     if kept != known:
         write_json(study.folder / MACHINES_FILE, {"trials": kept})
