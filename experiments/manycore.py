@@ -2,8 +2,8 @@
 
 Every node of every recorded tree is evaluated under the program's own rules and compared: DRAM words, hops (those between
 dies too) and cycles must be equal, energies agree within six digits. The last line is one JSON object.
-With `--search` each run is searched anew under the same rules, by default in half the CPU seconds that the recorded search
-took, and the energy x time found is divided by the best recorded one. Gemini's trees before annealing follow other rules (no
+With `--search` each run is searched anew under the same rules, by default in half the CPU seconds of the recorded search. The
+energy x time found is divided by the best recorded one. Gemini's trees before annealing follow other rules (no
 links) and are not compared with. Kernels are compiled, and each core mapper is warmed up on nothing, before time is taken.
 With `--contention` every scheme runs on the routers of its mesh, and with `--device` on a DRAM device too; `--table` is a CSV.
 With `--in-view` each run is searched without and with the loads of links in view, and both trees are simulated.

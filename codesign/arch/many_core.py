@@ -74,7 +74,11 @@ class VectorMacCore:
     def __post_init__(self) -> None:
         _at_least("core", 1, vector=self.vector, lanes=self.lanes, elements_a=self.elements_a)
         _at_least("core", 1, elements_o=self.elements_o, vector_unit_macs=self.vector_unit_macs)
-        _at_least("core", 1, buffer_words_per_cycle=self.buffer_words_per_cycle)
+        _at_least(
+            "core", 1, buffer_words_per_cycle=self.buffer_words_per_cycle, bus_words_per_cycle=self.bus_words_per_cycle
+        )
+        _at_least("core", 0, bus_pj=self.bus_pj, mac_pj=self.mac_pj, vector_unit_pj=self.vector_unit_pj)
+        _at_least("core", 0, output_reserve_bytes=self.output_reserve_bytes)
 
     @property
     def macs(self) -> int:
@@ -120,10 +124,17 @@ class CoreKind:
 
     def __post_init__(self) -> None:
         where = f"kind {self.name!r}"
+        if not self.name:
+            raise UserError("a kind of cores needs a name, by which `places` call it", where="kinds")
         if (self.core is None) == (self.architecture is None):
             given = "neither" if self.core is None else "both"
             raise UserError(f"a kind of cores is a `core` or an `architecture`, got {given}", where=where)
         _at_least(where, 1, vector_unit_macs=self.vector_unit_macs)
+        _at_least(where, 0, vector_unit_pj=self.vector_unit_pj, output_reserve_bytes=self.output_reserve_bytes)
+        if self.architecture is None:
+            for name in ("vector_unit_macs", "vector_unit_pj", "output_reserve_bytes"):
+                if getattr(self, name) != getattr(CoreKind, name):
+                    raise UserError(f"`{name}` stands beside an `architecture`; a `core` has its own", where=where)
 
 
 @dataclass(frozen=True)
@@ -140,6 +151,7 @@ class Links:
 
     def __post_init__(self) -> None:
         _at_least("links", 1, words_per_cycle=self.words_per_cycle)
+        _at_least("links", 0, pj_per_word_hop=self.pj_per_word_hop)
 
 
 @dataclass(frozen=True)
@@ -175,6 +187,7 @@ class Dies:
                 hint="`words_per_cycle` of at least 1, or one die",
             )
         _at_least("dies", 1, words_per_cycle=self.words_per_cycle)
+        _at_least("dies", 0, pj_per_word_hop=self.pj_per_word_hop, lanes=self.lanes, mw_per_lane=self.mw_per_lane)
 
     @property
     def count(self) -> int:
@@ -200,6 +213,7 @@ class Memories:
 
     def __post_init__(self) -> None:
         _at_least("memories", 1, words_per_cycle_each=self.words_per_cycle_each)
+        _at_least("memories", 0, pj_per_word=self.pj_per_word)
         if not self.ports:
             raise UserError("a system needs a DRAM controller, got none", where="memories", hint="`ports: [[[0, 0]]]`")
         if any(not ports for ports in self.ports):

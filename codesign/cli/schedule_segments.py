@@ -227,6 +227,6 @@ def _print_simulated(simulated: "Simulated", topology: str) -> None:
     """Simulated cycles beside those without contention."""
     partial = "" if simulated.complete else " (partial: a step went on too long)"
     typer.echo(
-        f"on the {topology}: {simulated.time:,} cycles, {simulated.time / simulated.free - 1:+.2%} on {simulated.free:,}"
+        f"on the {topology}: {simulated.time:,} cycles, {simulated.time / max(simulated.free, 1) - 1:+.2%} on {simulated.free:,}"
         f" without contention; EDP {simulated.edp:.6g}{partial}"
     )

@@ -74,17 +74,12 @@ def register(app: typer.Typer) -> None:
         options = ServeOptions(
             mapper or ServeOptions.mapper, objective, time_limit, evaluations, seed, cut, micro_batches, step_times
         )
-        machine = _machine(arch, system)
         with _searches(step_times == "segments") as began:
-            served = judge(spec, machine, options, began)
+            served = judge(spec, _machine(arch, system), options, began)
         if output_format == "json":
             echo_json(served.to_json())
-        elif served.infeasible is not None:
-            typer.echo(f"infeasible: {served.infeasible}")
         else:
-            _print(served.found, served.timing)
-        if output_format != "json" and served.splits:
-            _print_splits(served)
+            _show(served)
 
 
 @contextmanager
@@ -113,6 +108,15 @@ def _machine(arch: str | None, system: str | None) -> "str | ManyCore":
         given = "neither" if arch is None else "both"
         raise UserError(f"expected --arch or --system, got {given}", hint="e.g. --arch soma-cloud")
     return arch
+
+
+def _show(served: "ServedModel") -> None:
+    if served.infeasible is not None:
+        typer.echo(f"infeasible: {served.infeasible}")
+    else:
+        _print(served.found, served.timing)
+    if served.splits:
+        _print_splits(served)
 
 
 def _print(found: "ServingResult", timing: str) -> None:

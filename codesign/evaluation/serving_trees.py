@@ -170,7 +170,7 @@ class TreeStages:
             limit = "cores"
             if row.moved_cycles >= row.time:
                 dram = fabric.dram_cycles(evaluator.fabric, row.counter)
-                limit = "DRAM" if dram >= row.moved_cycles else "links of the mesh"
+                limit = "DRAM" if dram >= row.moved_cycles else f"links of the {self._system.network.topology}"
             spent[limit] = spent.get(limit, 0.0) + row.time * groups
             node = int(evaluation.arrays.next[node])
         scale = evaluation.rows[0].time / max(sum(spent.values()), 1.0) * 1e-9

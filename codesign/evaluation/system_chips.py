@@ -28,7 +28,10 @@ def one_die(system: ManyCore) -> ManyCore:
 
 
 def rectangle(system: ManyCore, block: Dies) -> ManyCore:
-    """Some dies of a system by themselves, with their share of the DRAM bandwidth at one controller."""
+    """Some dies of a system by themselves, with their share of the DRAM bandwidth at one controller.
+
+    Links around the sides of a torus do not come with a part of its dies, which is a mesh.
+    """
     if system.kinds:
         raise UserError("models are served by dies of equal cores alone", where=f"system {system.name!r}")
     wide, high = _sides(system)
@@ -41,16 +44,23 @@ def rectangle(system: ManyCore, block: Dies) -> ManyCore:
         dies = replace(dies, lanes=0, mw_per_lane=0.0) if system.dies.count > 1 else Dies()
     stride = fitting_stride(wide, block.x)
     name = f"{block.x} x {block.y} dies of {system.name}"
-    return replace(system, name=name, width=wide, height=high, stride=stride, memories=memories, dies=dies)
+    network = system.network
+    if network.topology == "torus" and block.count < system.dies.count:
+        network = replace(network, topology="mesh")
+    return replace(
+        system, name=name, width=wide, height=high, stride=stride, memories=memories, dies=dies, network=network
+    )
 
 
 def staged(system: ManyCore, stages: int) -> tuple[ManyCore, Chips]:
     """The dies of one stage as a system of its own, and the stages as chips (rule M99).
 
     Raises:
-        UserError: No equal rectangles are as many.
+        UserError: No equal rectangles are as many, or cores on a ring are cut into stages.
     """
     block = _block_of(system, stages)
+    if block.count < system.dies.count:
+        _refuse_ring(system)
     way = _way_between(system, block)
     if way is None:
         return system, Chips()
@@ -72,12 +82,7 @@ def chips_of(system: ManyCore, stages: int = 1) -> Chips:
     Raises:
         UserError: No equal rectangles are as many, or cores on a ring: few of its links join two dies.
     """
-    if system.network.topology == "ring" and system.dies.count > 1:
-        raise UserError(
-            "dies that share layers are joined by a mesh or a torus, got a ring of cores",
-            where=f"system {system.name!r}",
-            hint="`network: {topology: mesh}`",
-        )
+    _refuse_ring(system)
     block = _block_of(system, stages)
     within, between = _ring_of(system, block), _way_between(system, block)
     if within is None and between is None:
@@ -93,6 +98,15 @@ def chips_of(system: ManyCore, stages: int = 1) -> Chips:
         stages,
         between=between,
     )
+
+
+def _refuse_ring(system: ManyCore) -> None:
+    if system.network.topology == "ring" and system.dies.count > 1:
+        raise UserError(
+            "dies that share layers are joined by a mesh or a torus, got a ring of cores",
+            where=f"system {system.name!r}",
+            hint="`network: {topology: mesh}`",
+        )
 
 
 def block_of(dies: Dies, stages: int) -> Dies | None:

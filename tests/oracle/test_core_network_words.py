@@ -5,7 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from codesign.arch.chiplet_cost import money
 from codesign.arch.core_network import CoreNetwork, LinkTable, link_table
+from codesign.arch.many_core import CoreKind
 from codesign.core.errors import UserError
 from codesign.core.kernel_library import IntArray
 from codesign.scheduling.segments.bound import bound_of
@@ -14,6 +16,7 @@ from codesign.scheduling.segments.evaluate import MESH_RULES, OWN_RULES, SEMANTI
 from codesign.scheduling.segments.kernels import fabric
 from codesign.scheduling.segments.search import SearchSettings, TreeSearch
 from codesign.scheduling.segments.system_arrays import fabric_arrays
+from codesign.scheduling.segments.tree_files import tree_from_json, tree_to_json
 from tests.oracle.test_segments_enumerated import CHAIN
 from tests.unit.arch.test_core_network import EVERY, sixteen
 
@@ -91,6 +94,27 @@ def test_a_tree_is_searched_and_simulated_on_every_network(network: CoreNetwork)
         run = ContentionSimulator(evaluator).simulate(found)
         steps = sum(segment.steps for segment in run.segments)
         assert run.complete and least <= run.time < run.free + 120 * steps, "a step fills the way"
+
+
+@pytest.mark.parametrize("network", EVERY, ids=lambda n: f"{n.topology} {n.way}")
+def test_kinds_of_cores_stand_on_every_network(network: CoreNetwork) -> None:
+    """No tree is below the bound, which files, simulation and costs know as well."""
+    plain = sixteen(network)
+    small = CoreKind("small", replace(plain.core, elements_a=1, vector=4))
+    rows = tuple(tuple("small" if (x + y) % 3 == 0 else "core" for x in range(4)) for y in range(4))
+    system = replace(plain, kinds=(small,), places=rows, clock_ghz=1.7)
+    assert money(replace(system, kinds=(replace(small, core=plain.core),))).overall_usd == money(plain).overall_usd
+    evaluator = Evaluator(system, CHAIN, OWN_RULES)
+    least = bound_of(evaluator, 4)
+    for energy, time in ((1.0, 1.0), (1.0, 1e-6), (1e-6, 1.0)):
+        settings = SearchSettings(steps=100, least_use=0.0, energy_power=energy, time_power=time)
+        found = TreeSearch(evaluator, 4, settings).run().evaluation
+        whole = found.rows[0]
+        assert least.time <= whole.time and least.energy_pj <= whole.energy_pj and least.edp <= found.edp
+        assert least.dram_words <= whole.dram_words
+    assert tree_from_json(tree_to_json(found.root, CHAIN), CHAIN, "tree") == found.root
+    run = ContentionSimulator(evaluator, channels=1, buffer_flits=2).simulate(found)
+    assert run.complete and least.time <= run.time + len(CHAIN.layers) * 4
 
 
 def test_recorded_rules_are_for_the_mesh_alone() -> None:

@@ -213,6 +213,14 @@ def test_words_enter_the_mesh_over_the_links_of_the_ports() -> None:
     assert bound.time <= found.evaluation.rows[0].time <= 1.5 * bound.time
 
 
+def test_a_bound_of_nothing_or_of_no_time_is_a_number() -> None:
+    narrow = replace(system(65536), core=replace(system(65536).core, weights=Buffer(1, 0.3, 0.3)))
+    assert bound_of(Evaluator(narrow, CHAIN, SEMANTICS["own"]), 2).edp == float("inf")
+    quick = bound_of(Evaluator(replace(system(65536), clock_ghz=1e6), CHAIN, SEMANTICS["own"]), 2)
+    assert quick.time == quick.edp == quick.gap(0.0) == 0.0 < quick.energy_pj
+    assert quick.gap(1.0) == float("inf")
+
+
 def test_layers_of_equal_shape_share_what_is_known_of_them() -> None:
     network = SegmentNetwork(
         "row", (layer("a", 8, 8, 8, 3, (), 8), *(layer(n, 8, 8, 8, 3, (i,)) for i, n in enumerate("bcd")))

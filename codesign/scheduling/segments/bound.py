@@ -1,6 +1,7 @@
 """What no tree of segments of a network on a system can beat (docs/explanation/many-cores.md, rules M61 to M68)."""
 
 from dataclasses import dataclass
+from math import inf
 from typing import TypeAlias, final
 
 import numpy as np
@@ -40,7 +41,9 @@ class SegmentBound:
     dram_words: int
 
     def gap(self, edp: float) -> float:
-        """(value - bound) / bound of a tree's energy x time."""
+        """(value - bound) / bound of a tree's energy x time; infinite over a bound of 0, which truncated times can have."""
+        if self.edp == 0.0:
+            return inf if edp else 0.0
         return edp / self.edp - 1.0
 
 
@@ -184,7 +187,9 @@ def bound_of(evaluator: Evaluator, batch: int) -> SegmentBound:
     energies, times = _sums(fronts, np.zeros(1)), _sums(fronts, np.full(1, np.inf))
     energy, core_time = fixed + float(energies[0, 0]), float(times[0, 1]) / system.cores
     least_time = max(core_time, moving)
-    lines = _lines(fronts, fixed, moving, system.cores, energy / least_time)
+    if np.isinf(energy):  # no core can do some layer
+        return SegmentBound(energy, energy, least_time, needed.moved)
+    lines = _lines(fronts, fixed, moving, system.cores, energy / max(least_time, 1e-9))
     edp = least_product(lines, energy, least_time)
     return SegmentBound(edp, energy, least_time, needed.moved)
 
@@ -211,8 +216,8 @@ def _sums(fronts: Fronts, prices: FloatArray) -> FloatArray:
     found = np.zeros((len(prices), 2))
     for front, times in fronts:
         for i, price in enumerate(prices):
-            chosen = front[np.argmin(front[:, 1] if np.isinf(price) else front[:, 0] + price * front[:, 1])]
-            found[i] += times * chosen
+            goal = front[:, 1] if np.isinf(price) else front[:, 0] if price == 0 else front[:, 0] + price * front[:, 1]
+            found[i] += times * front[np.argmin(goal)]
     return found
 
 

@@ -99,9 +99,10 @@ def _die_boxes(system: ManyCore) -> list[str]:
 
 
 def _place(system: ManyCore, place: int) -> tuple[float, float]:
-    """Column and row of a place; a crossbar stands in the middle."""
+    """Column and row of a place; a crossbar stands in the middle, beside the core that has its place."""
     if place == system.grid.places:
-        return (system.width - 1) / 2, (system.height - 1) / 2
+        beside = 0.5 if system.width % 2 and system.height % 2 else 0.0
+        return (system.width - 1) / 2 + beside, (system.height - 1) / 2 + beside
     return system.grid.where(place)
 
 
@@ -135,7 +136,7 @@ def _link(system: ManyCore, table: LinkTable, link: int, words: int, share: floa
 
 
 def _switch(system: ManyCore) -> str:
-    x, y = _centre(system, (system.width - 1) / 2, (system.height - 1) / 2)
+    x, y = _centre(system, *_place(system, system.grid.places))
     return f'<circle class="port" cx="{x:g}" cy="{y:g}" r="{GAP / 2:g}"><title>the crossbar</title></circle>'
 
 

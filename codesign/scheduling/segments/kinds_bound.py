@@ -121,18 +121,19 @@ def kinds_lines(problem: Problem, evaluator: Evaluator, fixed: float, moving: fl
         moving: Time that the DRAM needs.
     """
     energies, times = layer_loads(problem, evaluator)
-    if evaluator.system.clock_ghz != 1:  # times of runs are truncated
-        times = np.maximum(0.0, times - int(problem.batches[-1]) * evaluator.system.cores)
+    lost = 0.0  # where times of runs are truncated, a core loses one for each run of a layer, at most
+    if evaluator.system.clock_ghz != 1:
+        lost = float(problem.batches[-1] * len(times))
     fixed += filled_pj(problem, evaluator)
     counts = np.array(kind_counts(evaluator.system), np.float64)
     weighted = price_shares(evaluator.kinds)[:, None, :] * (times / counts)[None]
-    least_time = max(moving, float(weighted.min(axis=2).sum(axis=1).max()))
+    least_time = max(moving, float(weighted.min(axis=2).sum(axis=1).max()) - lost)
     least_energy = fixed + float(energies.min(axis=1).sum())
     lines = []
     for price in least_energy / max(least_time, 1e-9) * np.logspace(-1.5, 1.5, 48):
         totals = []
         for share in SHARES:
             parts = (energies[None] + price * share * weighted).min(axis=2).sum(axis=1).max()
-            totals.append(fixed + price * (1.0 - share) * moving + float(parts))
+            totals.append(fixed + price * ((1.0 - share) * moving - share * lost) + float(parts))
         lines.append((price, max(totals)))
     return least_energy, least_time, np.array(lines)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import final
 
+from codesign.arch.core_kinds import kinds_of, record_of
 from codesign.arch.many_core import ManyCore
 from codesign.arch.many_core_files import load_system
 from codesign.arch.many_core_scaling import with_sizes
@@ -109,7 +110,7 @@ class SegmentsScheduler:
 
 def nothing_fits(system: ManyCore, network: SegmentNetwork, reason: str) -> Infeasible:
     """Why no tree fits: every one tried needs at least a byte more than the buffer of a core has."""
-    limit = system.core.big.bytes
+    limit = max(record_of(kind).big.bytes for kind in kinds_of(system))
     return Infeasible("buffer of a core", float(limit + 1), float(limit), "bytes", f"{network.name}: {reason}")
 
 
@@ -133,7 +134,7 @@ def result_of(
         order=tuple(network.layers[row.layer].name for row in found.rows if row.layer is not None),
         dram_bytes=whole.dram_words,
         peak_buffer_bytes=peak_bytes(found),
-        capacity_bytes=evaluator.system.core.big.bytes,
+        capacity_bytes=int(evaluator.capacity.max()),
         latency_cycles=float(whole.time),
         energy_pj=whole.energy_pj,
         timeline=tuple(

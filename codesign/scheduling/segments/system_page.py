@@ -105,7 +105,8 @@ def _summary(evaluator: Evaluator, found: Evaluation, bound: SegmentBound | None
             )
         )
     if bound is not None:
-        lines.append(("no tree is below", f"{bound.edp:.5g} pJ x cycles: gap {bound.gap(found.edp):.1%}"))
+        gap = f": gap {bound.gap(found.edp):.1%}" if bound.edp else ""
+        lines.append(("no tree is below", f"{bound.edp:.5g} pJ x cycles{gap}"))
     rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in lines)
     return f"<table>{rows}</table>"
 

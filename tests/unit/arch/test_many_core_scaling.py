@@ -98,3 +98,18 @@ def test_rings_of_neighbours(x: int, y: int, closed: bool) -> None:
     cut = replace(system, width=12, height=12, stride=1, dies=replace(system.dies, x=x, y=y))
     latency = chips_of(cut).link_latency_s * 1e9
     assert latency == pytest.approx((1 if closed else x * y - 1) * max(12 // x, 12 // y))
+
+
+@pytest.mark.parametrize(
+    ("part", "field"),
+    [
+        ("links", "pj_per_word_hop"),
+        ("memories", "pj_per_word"),
+        ("dies", "pj_per_word_hop"),
+        ("core", "mac_pj"),
+    ],
+)
+def test_energies_are_no_less_than_nothing(part: str, field: str) -> None:
+    value = getattr(load_system("simba-36"), part)
+    with pytest.raises(UserError, match=f"`{field}` must be >= 0, got -1"):
+        replace(value, **{field: -1.0})

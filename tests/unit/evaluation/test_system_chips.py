@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from codesign.arch.core_network import CoreNetwork
 from codesign.arch.many_core_files import load_system
 from codesign.core.errors import UserError
-from codesign.evaluation.system_chips import chips_of, die_architecture, is_closed, one_die
+from codesign.evaluation.system_chips import chips_of, die_architecture, is_closed, one_die, staged
 from codesign.workloads.chips import Chips
 from tests.command_line import run
 
@@ -32,6 +33,17 @@ def test_a_row_of_three_dies_has_no_ring_of_neighbours() -> None:
 
 def test_one_die_has_no_links() -> None:
     assert chips_of(load_system("set-8x8")) == Chips()
+
+
+def test_a_part_of_the_dies_has_no_links_around_the_sides() -> None:
+    system = load_system("gemini-72t")
+    torus = replace(system, network=CoreNetwork("torus", "yx"))
+    assert one_die(torus).network == staged(torus, 2)[0].network == CoreNetwork("mesh", "yx")
+    assert staged(torus, 1)[0].network == torus.network
+    ring = replace(system, network=CoreNetwork("ring"))
+    for stages_of in (staged, chips_of):
+        with pytest.raises(UserError, match="joined by a mesh or a torus, got a ring of cores"):
+            stages_of(ring, 2)
 
 
 def test_stages_are_rectangles_of_dies() -> None:

@@ -517,6 +517,41 @@ def own_tiles(problem: Problem, layer: int, place: Layout, runs: int, mapped: Fl
 
 
 @njit
+def _producers_from_dram(
+    problem: Problem,
+    counter: IntArray,
+    ranges: IntArray,
+    starts: IntArray,
+    sites: IntArray,
+    edges: tuple[int, int],
+    shift: int,
+    wraps: int,
+    on_chip: int,
+) -> None:
+    """Words of producers that come through DRAM to the groups of a layer.
+
+    Args:
+        problem: Network and system.
+        counter: Receives the words.
+        ranges: Of the groups.
+        starts: Where each group's sites begin.
+        sites: Of the groups.
+        edges: First and one past the last edge.
+        shift: Channels before those of the first.
+        wraps: Channels after which an elementwise layer's begin anew; 0 for none.
+        on_chip: Bits of the edges that stay on chip, the first for the first of `edges`.
+    """
+    first, past = edges
+    for e in range(first, past):
+        if wraps > 0 and shift == wraps:
+            shift = 0
+        channels = problem.table[problem.edges.producer[e], layout.OUT_K]
+        if (on_chip >> (e - first)) & 1 == 0:
+            channels_from_dram(problem.fabric, counter, ranges, starts, sites, shift, shift + channels, ALL_DRAMS)
+        shift += channels
+
+
+@njit
 def _fill_slot(
     problem: Problem,
     caches: Caches,
@@ -542,26 +577,14 @@ def _fill_slot(
     start, middle, past = problem.edges.start[layer], problem.edges.weight_start[layer], problem.edges.start[layer + 1]
     if shape[layout.BATCHED_WEIGHT] == 0:
         stored_weights(fabric, counter, place, ALL_DRAMS, runs, 1)
-    shift = 0
-    for e in range(middle, past):
-        channels = problem.table[problem.edges.producer[e], layout.OUT_K]
-        if (on_chip >> (e - start)) & 1 == 0:
-            channels_from_dram(
-                fabric, counter, weights, place.weight_starts, place.weight_sites, shift, shift + channels, ALL_DRAMS
-            )
-        shift += channels
+    starts, sites = place.weight_starts, place.weight_sites
+    on_chip_weights = on_chip >> (middle - start)
+    _producers_from_dram(problem, counter, weights, starts, sites, (middle, past), 0, 0, on_chip_weights)
     wraps = shape[layout.OUT_K] if shape[layout.TYPE] == layout.ELTWISE else 0
     shift = shape[layout.EXTERNAL_C]
-    channels_from_dram(fabric, counter, inputs, place.in_starts, place.in_sites, 0, shift, ALL_DRAMS)
-    for e in range(start, middle):
-        if wraps > 0 and shift == wraps:
-            shift = 0
-        channels = problem.table[problem.edges.producer[e], layout.OUT_K]
-        if (on_chip >> (e - start)) & 1 == 0:
-            channels_from_dram(
-                fabric, counter, inputs, place.in_starts, place.in_sites, shift, shift + channels, ALL_DRAMS
-            )
-        shift += channels
+    starts, sites = place.in_starts, place.in_sites
+    channels_from_dram(fabric, counter, inputs, starts, sites, 0, shift, ALL_DRAMS)
+    _producers_from_dram(problem, counter, inputs, starts, sites, (start, middle), shift, wraps, on_chip)
     if stored == 1:
         written_outputs(fabric, counter, place, ALL_DRAMS)
     whole, usage, figures = np.zeros(6, np.int64), caches.leaf_usage[slot], caches.leaf_figures[slot]

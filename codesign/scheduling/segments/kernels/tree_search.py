@@ -157,6 +157,32 @@ def _likeness(problem: Problem, scratch: Scratch, order: IntArray, first: int, p
 
 
 @njit
+def _price_option(
+    problem: Problem,
+    caches: Caches,
+    tokens: Tokens,
+    scratch: Scratch,
+    order: IntArray,
+    first: int,
+    past: int,
+    option: IntArray,
+    starts: IntArray,
+    cost: FloatArray,
+) -> bool:
+    """Energy and time of a segment over consecutive layers, the other layers standing as in `tokens`; whether it is a scheme."""
+    end = write_option(problem, tokens, 1, order, first, past, option, starts)
+    if end == 1:
+        return False
+    tokens.size[0] = tokens.length[0] = end
+    if not number_nodes(problem, tokens, scratch):
+        return False
+    good, energy, time = segment_cost(problem, caches, tokens, scratch, 1)
+    if good:
+        cost[0], cost[1] = energy, time
+    return good
+
+
+@njit
 def price_segments(
     problem: Problem,
     caches: Caches,
@@ -211,15 +237,8 @@ def price_segments(
                 flat = o - options[o, 2]
                 if shorter[first, flat, 0] == np.inf or shorter[first + less, flat, 0] == np.inf:
                     continue
-            end = write_option(problem, tokens, 1, order, first, first + length, options[o], starts)
-            if end == 1:
-                continue
-            tokens.size[0] = tokens.length[0] = end
-            if not number_nodes(problem, tokens, scratch):
-                continue
-            good, energy, time = segment_cost(problem, caches, tokens, scratch, 1)
-            if good:
-                costs[first, o, 0], costs[first, o, 1] = energy, time
+            past, cost = first + length, costs[first, o]
+            if _price_option(problem, caches, tokens, scratch, order, first, past, options[o], starts, cost):
                 found += 1
     return found
 

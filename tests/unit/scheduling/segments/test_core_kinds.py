@@ -1,18 +1,24 @@
 """Systems with several kinds of cores: files, parts, buffers, mappings, costs, pictures (rules M121 to M127)."""
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from codesign.arch.architecture import Architecture
 from codesign.arch.chiplet_cost import core_areas_um2, money
 from codesign.arch.core_kinds import kind_counts, own_architecture, record_of, whole_architecture
 from codesign.arch.many_core import CoreKind, Dies, ManyCore
 from codesign.arch.many_core_files import load_system
 from codesign.arch.many_core_scaling import architecture_of
 from codesign.core.errors import UserError
+from codesign.core.goals import Objective
+from codesign.core.point import PointValue
 from codesign.core.specs import spec_from_json, spec_to_json
+from codesign.evaluation.detail import FusedDetail
+from codesign.evaluation.many_cores import SegmentsEvaluator
 from codesign.evaluation.system_chips import one_die
 from codesign.scheduling.segments.bound import bound_of
 from codesign.scheduling.segments.contention import ContentionSimulator
@@ -20,6 +26,7 @@ from codesign.scheduling.segments.evaluate import OWN_RULES, SET_RULES, Evaluato
 from codesign.scheduling.segments.kernels import core_mapper, layout
 from codesign.scheduling.segments.layers import LayerKind, SegmentLayer, SegmentNetwork
 from codesign.scheduling.segments.mapped_cores import MAPPED
+from codesign.scheduling.segments.scheduler import result_of
 from codesign.scheduling.segments.search import SearchSettings, TreeSearch
 from codesign.scheduling.segments.system_page import page
 from codesign.scheduling.segments.tree_files import tree_from_json, tree_lines, tree_to_json
@@ -71,6 +78,12 @@ def test_kinds_are_records_or_architectures() -> None:
         CoreKind("small")
     with pytest.raises(UserError, match="got both"):
         CoreKind("small", core, "eyeriss")
+    with pytest.raises(UserError, match="`vector_unit_macs` stands beside an `architecture`; a `core` has its own"):
+        CoreKind("small", core, vector_unit_macs=8)
+    with pytest.raises(UserError, match="a kind of cores needs a name"):
+        CoreKind("", core)
+    with pytest.raises(UserError, match="`vector_unit_pj` must be >= 0"):
+        CoreKind("small", architecture="eyeriss", vector_unit_pj=-1.0)
     with pytest.raises(UserError, match="two kinds of cores are named 'core'"):
         replace(two_kinds(), kinds=(CoreKind("core", core),))
     with pytest.raises(UserError, match="at most 4 kinds"):
@@ -149,6 +162,8 @@ def test_the_buffer_of_each_kind_counts() -> None:
     assert (
         over.detail == "core (1, 1) of kind 'small' in segment 1, wide" or "of kind 'small' in segment" in over.detail
     )
+    reported = result_of(evaluator, found, bound_of(evaluator, 2), Objective.EDP, 1, 0.0, 0)
+    assert reported.peak_buffer_bytes <= reported.capacity_bytes == load_system("tpu-quad").core.big.bytes
     large = replace(two_kinds(), kinds=(CoreKind("small", load_system("tpu-quad").core),))
     assert Evaluator(large, NETWORK, OWN_RULES).overflow(found) is None
 
@@ -159,6 +174,34 @@ def test_shares_are_those_of_least_time_for_their_weights() -> None:
     assert borders[3] == borders[2] == 7
     best = min(max(a / 3.0, (7 - a) / 1.0) for a in range(8))
     assert max(borders[1] / 3.0, (borders[2] - borders[1]) / 1.0) == best
+
+
+@dataclass(frozen=True)
+class OneSystem:
+    """A space of one design."""
+
+    whole: ManyCore
+
+    def build(self, point: Mapping[str, PointValue]) -> Architecture:
+        return architecture_of(self.whole)
+
+    def system(self, point: Mapping[str, PointValue]) -> ManyCore:
+        return self.whole
+
+
+def test_cycles_of_computing_count_every_kind_at_its_pace() -> None:
+    """The same cores by other names take the same time."""
+    first = two_kinds()
+    other, fast = first.kinds[0].core, replace(first.core, vector=32)
+    assert other is not None
+    swapped = replace(first, core=other, kinds=(CoreKind("large", fast),), places=(("large", "core"),) * 2)
+    taken = []
+    for system in (replace(first, core=fast), swapped):
+        settings = SearchSettings(steps=1, least_use=0.0)
+        found = SegmentsEvaluator(OneSystem(system), ((NETWORK, 1.0),), 2, settings)({})
+        assert isinstance(found.detail, FusedDetail)
+        taken.append(found.detail.networks[0]["compute_cycles"])
+    assert taken[0] == taken[1] > 0
 
 
 def test_architectures_are_mapped_by_the_exact_mapper_and_proven() -> None:

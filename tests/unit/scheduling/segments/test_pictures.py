@@ -1,18 +1,23 @@
 """Timelines, link loads and energies of trees: what pages draw (rules M28 to M30, M91 to M93)."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
+from codesign.arch.core_network import CoreNetwork
+from codesign.arch.many_core import Dies
+from codesign.arch.many_core_files import load_system
 from codesign.core.goals import Budget, Objective
 from codesign.scheduling.protocol import ScheduleProblem
 from codesign.scheduling.segments.bound import bound_of
 from codesign.scheduling.segments.contention import ContentionSimulator
-from codesign.scheduling.segments.drawings import link_shares
+from codesign.scheduling.segments.drawings import link_shares, mesh_svg
 from codesign.scheduling.segments.energy_parts import energy_parts_pj
 from codesign.scheduling.segments.evaluate import Evaluation, Evaluator
 from codesign.scheduling.segments.kernels import fabric
 from codesign.scheduling.segments.scheduler import SegmentsScheduler
+from codesign.scheduling.segments.system_arrays import links_of
 from codesign.scheduling.segments.system_page import page
 from codesign.scheduling.segments.timeline import timeline_of
 from codesign.scheduling.segments.tree_files import core_map
@@ -90,6 +95,21 @@ def test_the_page_draws_every_core_and_states_the_gap(searched: tuple[Evaluator,
     assert len(re.findall('class="core"', first)) == 36
     assert len(re.findall('class="die"', first)) == evaluator.system.dies.count
     assert "no tree is below" in text and "no tree is below" not in page(evaluator, found, None)
+
+
+@pytest.mark.parametrize("name", ["torus", "ring", "crossbar"])
+def test_every_link_is_drawn_within_the_picture(name: str) -> None:
+    """On 3 x 3 cores the crossbar has a core in its place, beside which it is drawn."""
+    base = load_system("gemini-72t")
+    ports = replace(base.memories, ports=(((-1, 0), (3, 2)),))
+    system = replace(base, width=3, height=3, stride=3, dies=Dies(), memories=ports, network=CoreNetwork(name))  # type: ignore[arg-type]
+    table = links_of(system)
+    drawing = mesh_svg(system, [], dict.fromkeys(range(len(table.start)), (1, 0.5)), 1.0)
+    wide, high = map(float, re.findall(r'viewBox="0 0 (\S+) (\S+)"', drawing)[0])
+    ways = re.findall(r'class="link" d="([^"]*)"', drawing)
+    assert len(set(ways)) == len(table.start)
+    for x, y in re.findall(r"(-?[\d.]+) (-?[\d.]+)", " ".join(ways)):
+        assert 0 <= float(x) <= wide and 0 <= float(y) <= high
 
 
 @pytest.mark.thinned(2)
