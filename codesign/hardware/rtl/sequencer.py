@@ -269,7 +269,7 @@ class Sequencer(Elaboratable):
             m.d.comb += [u.fill_valid.eq(self.r_two_local[k] | u.idle | u.ends), u.fill_b.eq(k)]
         else:
             m.d.comb += [u.valid.eq(1), u.kind.eq(Command[name])]
-        return (u.fill_valid & u.fill_ready) if beside else u.ready  # type: ignore[no-any-return]
+        return (u.fill_valid & u.fill_ready) if beside else u.ready
 
     def _step(self, m: Module, ends: list[Signal], moved: Signal, refill: Signal) -> None:
         """Loops and places of tiles to the next iteration."""
