@@ -5,7 +5,7 @@ is like one of them (16 x 16 elements with 4 weights each, its scratchpad and it
 take. The bus, the bursts and the memory are those of the contest.
 
 Designs are judged by generated cycles in the order of their bounds (K7), until no bound is below the best design's cycles or `--seconds` are used; the gap to the
-least bound of the others is printed. `--design` names the design instead. `--simulate` builds it and runs the network's integers on Verilator's model with the
+least bound of those not judged is printed. `--design` names the design instead. `--simulate` builds it and runs the network's integers on Verilator's model with the
 host's program; results then have 32 bits in DRAM, as the host scales them. The last line is one JSON object.
 """
 
@@ -121,7 +121,7 @@ class Searched:
         point: Its parameters.
         judged: Designs judged.
         fitting: Designs within the area.
-        gap: By how much any other design can be better, as a share of its cycles.
+        gap: By how much a design that was not judged can be better, as a share of its cycles.
     """
 
     point: Point
@@ -156,7 +156,7 @@ def area_beside(config: Config) -> float:
 
 
 def search(network: Network, limit_mm2: float, config: Config) -> Searched:
-    """The fastest design within an area, in generated cycles, and how far any other can be below it."""
+    """The fastest design within an area, in generated cycles, and how far those not judged can be below it."""
     timing, space = load_timing(str(TABLE)), WithMachinePorts(SPACE, load_timing(str(TABLE)))
     bounds = DesignBounds(space, network, run_cycles=side_of_table(timing).ramp_cycles)
     rows = SPACE.space.enumerate()

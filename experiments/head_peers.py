@@ -106,7 +106,7 @@ def _against_factorflow(machine: Machine, run: Recorded, name: str, time_limit: 
     found = solve(machine, run.sizes, by_use=True, time_limit_s=time_limit, prepared=ready)
     spent = time.process_time() - started
     plain = solve(machine, run.sizes, by_use=False, time_limit_s=time_limit, prepared=ready)
-    more: dict[str, Any] = {"sizes": list(run.sizes), "reproduced": _reproduced(machine, run)}
+    more: JsonObject = {"sizes": list(run.sizes), "reproduced": _reproduced(machine, run)}
     if found.figures is None:
         return Row(name, float("inf"), False, spent, run.cpu_seconds, more)
     more["edp_ratio"] = None if plain.figures is None else plain.figures.edp / run.figures.edp
@@ -193,7 +193,7 @@ def airchitect(config: HeadToHeadConfig) -> Iterator[Row]:
                 except (UserError, KeyError, ValueError, TypeError) as error:
                     raise UserError(f"row {number + 1}: {type(error).__name__} {error}", where=str(path)) from error
                 ratios = [label.ratio_of(v) for v in label.convolutions] or [float("inf")]
-                more: dict[str, Any] = {
+                more: JsonObject = {
                     "reproduced": label.reproduced,
                     "optimal": label.reproduced and min(ratios) == 1.0,
                 }

@@ -37,6 +37,7 @@ class MemoryTiming:
     """A memory with a channel for reading and one for writing.
 
     Each answers in the order of its requests; a machine that takes answers by tag gets those first that are ready first. Data to be written keep their order.
+    Predicted cycles (K1) know latencies, cycles a beat and requests taken. Stalls, responses and beats that alternate are simulated alone.
 
     Args:
         latency_cycles: From a request to its first beat, at least 1.

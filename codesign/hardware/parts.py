@@ -103,6 +103,13 @@ def _inside(p: Parameters, part: str) -> tuple[str, str, tuple[str, ...]]:
     return text, netlist.top, tuple(f"{netlist.top}_{b}" for b in boxes)
 
 
+ENGINE_PORTS = (
+    "valid ready which wide dram at done request granted address beats data"
+    " tag answer_tag error fault done_which moved data_valid data_ready"
+)
+"""What every DMA engine has besides its bus and its port of the scratchpad."""
+
+
 def _alone(p: Parameters, part: str) -> tuple[str, str, tuple[str, ...]]:
     from amaranth.back import verilog
 
@@ -143,29 +150,11 @@ def _alone(p: Parameters, part: str) -> tuple[str, str, tuple[str, ...]]:
             read = part == "reader"
             kind, sets = (DmaRead, ("A", "B", "O")) if read else (DmaWrite, ("O",))
             made = (engine := kind(p, bus, scratchpad, sets, 16, "read" if read else "write"))
-            ports = [
-                bus.we,
-                bus.address,
-                bus.data,
-                *pad,
-                engine.valid,
-                engine.ready,
-                engine.which,
-                engine.wide,
-                engine.dram,
-            ]
-            ports += [engine.at, engine.done, engine.request, engine.granted, engine.address, engine.beats, engine.data]
-            ports += [
-                engine.tag,
-                engine.answer_tag,
-                engine.error,
-                engine.fault,
-                engine.done_which,
-                engine.bursts.number,
-            ]
-            ports += [engine.moved, engine.data_valid, engine.data_ready, *([] if read else [engine.strobe])]
+            names = ENGINE_PORTS + ("" if read else " strobe")
             if p.axi:
-                ports += [engine.response, *([] if read else [engine.last, engine.answered, engine.answer_ready])]
+                names += " response" + ("" if read else " last answered answer_ready")
+            ports = [bus.we, bus.address, bus.data, *pad, engine.bursts.number]
+            ports += [getattr(engine, name) for name in names.split()]
         text = verilog.convert(made, name=part, ports=ports, emit_src=False, strip_internal_attrs=True)
     return plain_names(text) + boxes, part, ()
 

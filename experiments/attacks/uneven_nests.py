@@ -71,46 +71,53 @@ def words(operand: Operand, tile: dict[str, float]) -> float:
     return math.prod(1 + sum(c * (tile[d] - 1) for d, c in axis) for axis in operand.axes)
 
 
+def tile_from(operator: Operator, nest: Nest, position: int) -> dict[str, float]:
+    """Sizes of the tile that the loops from a position on make."""
+    sizes = dict.fromkeys(operator.bounds, 1.0)
+    for dim in operator.bounds:
+        inner = [x for x in nest[position:] if isinstance(x, Loop) and x.dim == dim]
+        whole = any(x.ragged for x in inner)
+        sizes[dim] = float(operator.bounds[dim]) if whole else float(math.prod(x.factor for x in inner))
+    return sizes
+
+
+def outside(operator: Operator, nest: Nest, tensor: Operand, position: int) -> tuple[float, float]:
+    """Times a node at `position` is filled, all instances together, and the part of that in irrelevant spatial loops."""
+    times, spread = 1.0, 1.0
+    tile = tile_from(operator, nest, position)
+    for dim, bound in operator.bounds.items():
+        loops = [x for x in nest[:position] if isinstance(x, Loop) and x.dim == dim]
+        if dim in tensor.dims:
+            times *= bound / tile[dim]
+        else:
+            times *= math.prod(x.factor for x in loops)
+            spread *= math.prod(x.factor for x in loops if x.above is not None)
+    return times, spread
+
+
+def instances(operator: Operator, nest: Nest, level: int) -> float:
+    """How many instances of a level work, on average where a loop is ragged."""
+    used = 1.0
+    for position, x in enumerate(nest):
+        if isinstance(x, Loop) and x.above is not None and x.above <= level:
+            inner = (y.factor for y in nest[position + 1 :] if isinstance(y, Loop) and y.dim == x.dim)
+            used *= operator.bounds[x.dim] / math.prod(inner) if x.ragged else x.factor
+    return used
+
+
 def charges(operator: Operator, machine: Machine, nest: Nest) -> tuple[float, float] | None:
     """Energy and seconds of a nest, from the loops that stand outside of each node; None if it does not fit."""
     n = len(machine.memories)
     traffic: dict[tuple[int, str], float] = defaultdict(float)
     held: dict[int, float] = defaultdict(float)
     ragged = {x.dim for x in nest if isinstance(x, Loop) and x.ragged}
-
-    def tile_from(position: int) -> dict[str, float]:
-        sizes = dict.fromkeys(operator.bounds, 1.0)
-        for dim in operator.bounds:
-            inner = [x for x in nest[position:] if isinstance(x, Loop) and x.dim == dim]
-            sizes[dim] = (
-                float(operator.bounds[dim])
-                if any(x.ragged for x in inner)
-                else float(math.prod(x.factor for x in inner))
-            )
-        return sizes
-
-    def outside(tensor: Operand, position: int) -> tuple[float, float]:
-        """Times a node at `position` is filled, all instances together, and the part of that in irrelevant spatial loops."""
-        times, spread = 1.0, 1.0
-        tile = tile_from(position)
-        for dim, bound in operator.bounds.items():
-            factors = [x.factor for x in nest[:position] if isinstance(x, Loop) and x.dim == dim]
-            if dim in tensor.dims:
-                times *= bound / tile[dim]
-            else:
-                times *= math.prod(factors)
-                spread *= math.prod(
-                    x.factor for x in nest[:position] if isinstance(x, Loop) and x.dim == dim and x.above is not None
-                )
-        return times, spread
-
     for tensor in operator.operands:
         places = [i for i, x in enumerate(nest) if isinstance(x, Store) and x.tensor == tensor.name]
         chain = [(0, 0), *((nest[i].level, i) for i in places), (n, len(nest))]  # type: ignore[union-attr]
         size = words(tensor, {d: float(b) for d, b in operator.bounds.items()})
         for (outer, start), (inner, stop) in itertools.pairwise(chain):
-            times, spread = outside(tensor, stop)
-            fill = times * words(tensor, tile_from(stop))
+            times, spread = outside(operator, nest, tensor, stop)
+            fill = times * words(tensor, tile_from(operator, nest, stop))
             copies = math.prod(
                 x.factor
                 for x in nest[start:stop]
@@ -132,20 +139,11 @@ def charges(operator: Operator, machine: Machine, nest: Nest) -> tuple[float, fl
         for i in places:
             node = nest[i]
             assert isinstance(node, Store)
-            held[node.level] += words(tensor, tile_from(i + 1 + node.hold)) * tensor.bits
+            held[node.level] += words(tensor, tile_from(operator, nest, i + 1 + node.hold)) * tensor.bits
     if any(held[m] > machine.memories[m].capacity for m in held):
         return None
     energy = machine.mac_energy * operator.macs
-    used = [1.0] * (n + 1)
-    for m in range(n + 1):
-        for position, x in enumerate(nest):
-            if isinstance(x, Loop) and x.above is not None and x.above <= m:
-                count: float = x.factor
-                if x.ragged:
-                    count = operator.bounds[x.dim] / math.prod(
-                        y.factor for y in nest[position + 1 :] if isinstance(y, Loop) and y.dim == x.dim
-                    )
-                used[m] *= count
+    used = [instances(operator, nest, m) for m in range(n + 1)]
     seconds = operator.macs / used[n] * machine.mac_seconds
     for m, memory in enumerate(machine.memories):
         energy += traffic[m, "read"] * memory.read + traffic[m, "write"] * memory.write
@@ -155,25 +153,22 @@ def charges(operator: Operator, machine: Machine, nest: Nest) -> tuple[float, fl
     return energy, seconds
 
 
+def elements(tensor: Operand, inner: Nest, offset: dict[str, int]) -> list[tuple[int, ...]]:
+    """Elements of a tensor that the loops `inner` reach from an offset of every dimension."""
+    size = {d: math.prod(x.factor for x in inner if isinstance(x, Loop) and x.dim == d) for d in offset}
+    ranges = []
+    for axis in tensor.axes:
+        low = sum(c * offset[d] for d, c in axis)
+        ranges.append(range(low, low + sum(c * (size[d] - 1) for d, c in axis) + 1))
+    return list(itertools.product(*ranges))
+
+
 def literal(operator: Operator, machine: Machine, nest: Nest) -> dict[tuple[int, str], float]:
     """Words read and written at each level by walking a nest step by step; no formula but the size of a tile."""
     n = len(machine.memories)
     traffic: dict[tuple[int, str], float] = defaultdict(float)
     seen: set[object] = set()
     tensors = {t.name: t for t in operator.operands}
-
-    def tile(tensor: Operand, position: int, offset: dict[str, int]) -> list[tuple[int, ...]]:
-        spans = []
-        for dim in operator.bounds:
-            size = math.prod(x.factor for x in nest[position:] if isinstance(x, Loop) and x.dim == dim)
-            spans.append((offset[dim], size))
-        start = dict(zip(operator.bounds, spans, strict=True))
-        ranges = []
-        for axis in tensor.axes:
-            low = sum(c * start[d][0] for d, c in axis)
-            high = sum(c * (start[d][0] + start[d][1] - 1) for d, c in axis)
-            ranges.append(range(low, high + 1))
-        return list(itertools.product(*ranges))
 
     def visit(
         tensor: Operand,
@@ -184,7 +179,7 @@ def literal(operator: Operator, machine: Machine, nest: Nest) -> dict[tuple[int,
         outer: int,
         first: bool,
     ) -> None:
-        for element in tile(tensor, position, offset):
+        for element in elements(tensor, nest[position:], offset):
             old = (tensor.name, level, where, element) in seen
             seen.add((tensor.name, level, where, element))
             if tensor.output:

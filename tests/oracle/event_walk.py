@@ -21,10 +21,17 @@ class Operation:
 @dataclass
 class Walk:
     plan: Plan
-    free: dict[int, float] = field(default_factory=dict)
-    loads: dict[int, list[Operation]] = field(default_factory=dict)
-    busy: dict[int, float] = field(default_factory=dict)
-    last: float = 0.0
+    steps: list[tuple[int, ...]]
+    ways: list[int]
+    tiles: dict[int, list[int]]  # by operation the steps at which it runs
+    loads: dict[int, list[Operation]]
+    stores: dict[int, dict[int, float]]  # by operation and tile, when it has arrived
+    tile_of: dict[int, int]
+    last_end: dict[int, float]
+    free: dict[int, float] = field(default_factory=dict)  # by resource
+    finish: list[float] = field(default_factory=list)  # by step
+    times: list[tuple[float, float]] = field(default_factory=list)
+    phase_end: float = 0.0
 
 
 def positions(plan: Plan) -> list[tuple[int, ...]]:
@@ -54,133 +61,139 @@ def occupy(walk: Walk, k: int, ready: float, cycles: float, share: list[float]) 
         (int(r), cycles if i == 0 and share[0] < 0 else share[i]) for i, r in enumerate(walk.plan.resource[k]) if r >= 0
     ]
     start = max([ready, *(walk.free.get(r, 0.0) for r, _ in held)])
-    for i, (r, hold) in enumerate(held):
+    for r, hold in held:
         walk.free[r] = start + hold
-        walk.busy[k, i] = walk.busy.get((k, i), 0.0) + hold  # type: ignore[call-overload,index]
     return Operation(start, start + cycles, start + cycles)
+
+
+def in_force(walk: Walk, k: int, step: int) -> int:
+    """The tile of a load at a step; -1 before the first."""
+    return bisect_right(walk.tiles[k], step) - 1
+
+
+def next_step(walk: Walk, k: int) -> int | None:
+    done = len(walk.loads[k])
+    return walk.tiles[k][done] if done < len(walk.tiles[k]) else None
+
+
+def may_issue(walk: Walk, k: int, step: int) -> bool:
+    plan, mine = walk.plan, next_step(walk, k)
+    if mine is None or len(walk.loads[k]) > max(in_force(walk, k, step), 0) + plan.depth[k] - 1:
+        return False
+    if plan.in_flight and mine >= step + plan.in_flight:
+        return False
+    j = int(plan.source[k])
+    if j >= 0 and len(walk.loads[j]) <= in_force(walk, j, mine):
+        return False
+    for other in range(len(plan.kind)):
+        theirs = next_step(walk, other) if plan.kind[other] == LOAD and other != k else None
+        if theirs is not None and plan.resource[other, 0] == plan.resource[k, 0] and (theirs, other) < (mine, k):
+            return False
+    return True
+
+
+def issue(walk: Walk, k: int) -> None:
+    plan, q, mine = walk.plan, len(walk.loads[k]), next_step(walk, k)
+    assert mine is not None
+    ready = 0.0
+    if q >= plan.depth[k]:
+        ready = walk.loads[k][q - plan.depth[k]].used - plan.early[k]
+    if plan.in_flight and mine >= plan.in_flight:
+        ready = max(ready, walk.finish[mine - plan.in_flight])
+    j = int(plan.source[k])
+    tile = in_force(walk, j, mine) if j >= 0 else -1
+    if j >= 0 and tile >= 0:
+        ready = max(ready, walk.loads[j][tile].end + plan.latency[j])
+    if plan.barrier[k]:
+        ready = max(ready, walk.phase_end)
+    at = k, walk.steps[mine][plan.phase_loop], walk.ways[mine]
+    done = occupy(walk, k, ready, plan.duration[at], list(plan.share[at]))
+    walk.loads[k].append(done)
+    walk.last_end[k] = done.end
+    walk.times.append((done.start, done.end))
+    if j >= 0 and tile >= 0:
+        walk.loads[j][tile].used = max(walk.loads[j][tile].used, done.end)
+
+
+def hold_until(walk: Walk, k: int, work: Operation, least: float) -> None:
+    """An operation that ends no sooner keeps its own resource until then."""
+    if least > work.end:
+        work.end = least
+        own = int(walk.plan.resource[k, 0])
+        walk.free[own] = max(walk.free[own], least)
+    walk.times.append((work.start, work.end))
+    walk.last_end[k] = work.end
+
+
+def compute(walk: Walk, step: int) -> tuple[float, float]:
+    """The computing of a step: when its results are there, and when the last one began."""
+    plan, done, began = walk.plan, 0.0, 0.0
+    n, at = len(plan.kind), (walk.steps[step][plan.phase_loop], walk.ways[step])
+    for c in range(n):
+        if plan.kind[c] != COMPUTE or not plan.active[c, *at]:
+            continue
+        ready = least = 0.0
+        loads = [(k, in_force(walk, k, step)) for k in range(n) if plan.needs[c, k] and plan.kind[k] == LOAD]
+        used = [(k, walk.loads[k][tile]) for k, tile in loads if tile >= 0]
+        for k, load in used:
+            least = max(least, load.end + plan.latency[k])
+            ready = max(ready, (load.start if plan.stream[k] else load.end) + plan.latency[k])
+        for k in range(n):
+            if plan.needs[c, k] and plan.kind[k] == STORE and plan.source[k] < 0:
+                ready = max(ready, walk.stores[k].get(walk.tile_of[k] - int(plan.depth[k]), 0.0))
+        work = occupy(walk, c, ready, plan.duration[c, *at], list(plan.share[c, *at]))
+        hold_until(walk, c, work, least)
+        done, began = max(done, work.end + plan.latency[c]), work.start
+        for _, load in used:
+            load.used = max(load.used, work.end)
+    return done, began
+
+
+def store(walk: Walk, phase: int, leave: int, done: float, began: float) -> float:
+    """What leaves after a step: when the last of it has arrived."""
+    plan, last = walk.plan, done
+    for k in range(len(plan.kind)):
+        if plan.kind[k] != STORE or not plan.active[k, phase, leave]:
+            continue
+        j = int(plan.source[k])
+        ready = least = done if j < 0 else walk.last_end[j] + plan.latency[j]
+        if j < 0:
+            ready = max(ready - plan.ahead[k, phase], began)
+        for outer in range(len(plan.kind)):
+            if plan.kind[outer] == STORE and plan.source[outer] == k:
+                ready = max(ready, walk.stores[outer].get(walk.tile_of[outer] - int(plan.depth[outer]), 0.0))
+        work = occupy(walk, k, ready, plan.duration[k, phase, leave], list(plan.share[k, phase, leave]))
+        hold_until(walk, k, work, least)
+        walk.stores[k][walk.tile_of[k]] = work.end + plan.latency[k]
+        last = max(last, work.end + plan.latency[k])
+    return last
 
 
 def walk_plan(plan: Plan) -> tuple[float, list[tuple[float, float]]]:
     """Cycles of the run, and start and end of every operation in order of issue."""
-    steps = positions(plan)
+    steps, n = positions(plan), len(plan.kind)
     ways = [0, *(way_between(a, b) for a, b in itertools.pairwise(steps))]
-    n = len(plan.kind)
     tiles = {k: [s for s, at in enumerate(steps) if runs_at(plan, k, at, ways[s])] for k in range(n)}
-    walk = Walk(plan)
-    walk.loads = {k: [] for k in range(n)}
-    times: list[tuple[float, float]] = []
-    finish: list[float] = []
-    stores: dict[int, dict[int, float]] = {k: {} for k in range(n)}
-    tile_of = dict.fromkeys(range(n), -1)
-    last_end = dict.fromkeys(range(n), 0.0)
-    phase_end = 0.0
-
-    def in_force(k: int, step: int) -> int:
-        return bisect_right(tiles[k], step) - 1
-
-    def next_step(k: int) -> int | None:
-        done = len(walk.loads[k])
-        return tiles[k][done] if done < len(tiles[k]) else None
-
-    def may_issue(k: int, step: int) -> bool:
-        mine = next_step(k)
-        if mine is None or len(walk.loads[k]) > max(in_force(k, step), 0) + plan.depth[k] - 1:
-            return False
-        if plan.in_flight and mine >= step + plan.in_flight:
-            return False
-        j = int(plan.source[k])
-        if j >= 0 and len(walk.loads[j]) <= in_force(j, mine):
-            return False
-        for other in range(n):
-            theirs = next_step(other) if plan.kind[other] == LOAD and other != k else None
-            if theirs is not None and plan.resource[other, 0] == plan.resource[k, 0] and (theirs, other) < (mine, k):
-                return False
-        return True
-
-    def issue(k: int) -> None:
-        q, mine = len(walk.loads[k]), next_step(k)
-        assert mine is not None
-        ready = 0.0
-        if q >= plan.depth[k]:
-            ready = walk.loads[k][q - plan.depth[k]].used - plan.early[k]
-        if plan.in_flight and mine >= plan.in_flight:
-            ready = max(ready, finish[mine - plan.in_flight])
-        j = int(plan.source[k])
-        tile = in_force(j, mine) if j >= 0 else -1
-        if j >= 0 and tile >= 0:
-            ready = max(ready, walk.loads[j][tile].end + plan.latency[j])
-        if plan.barrier[k]:
-            ready = max(ready, phase_end)
-        phase = steps[mine][plan.phase_loop]
-        done = occupy(walk, k, ready, plan.duration[k, phase, ways[mine]], list(plan.share[k, phase, ways[mine]]))
-        walk.loads[k].append(done)
-        last_end[k] = done.end
-        times.append((done.start, done.end))
-        if j >= 0 and tile >= 0:
-            walk.loads[j][tile].used = max(walk.loads[j][tile].used, done.end)
-
+    every = range(n)
+    walk = Walk(
+        plan, steps, ways, tiles, {k: [] for k in every}, {k: {} for k in every}, dict.fromkeys(every, -1), dict.fromkeys(every, 0.0)
+    )  # fmt: skip
     for s, at in enumerate(steps):
         phase = at[plan.phase_loop]
-        for k in range(n):
+        for k in every:
             if plan.kind[k] == STORE and (plan.by_step[k] or plan.active[k, phase, ways[s]] or s == 0):
-                tile_of[k] += 1
+                walk.tile_of[k] += 1
         progress = True
         while progress:
             progress = False
-            for k in range(n):
-                if plan.kind[k] == LOAD and may_issue(k, s):
-                    issue(k)
+            for k in every:
+                if plan.kind[k] == LOAD and may_issue(walk, k, s):
+                    issue(walk, k)
                     progress = True
-        done = began = 0.0
-        for c in range(n):
-            if plan.kind[c] != COMPUTE or not plan.active[c, phase, ways[s]]:
-                continue
-            ready = least = 0.0
-            for k in range(n):
-                if not plan.needs[c, k]:
-                    continue
-                if plan.kind[k] == LOAD and in_force(k, s) >= 0:
-                    load = walk.loads[k][in_force(k, s)]
-                    least = max(least, load.end + plan.latency[k])
-                    ready = max(ready, (load.start if plan.stream[k] else load.end) + plan.latency[k])
-                elif plan.kind[k] == STORE and plan.source[k] < 0:
-                    ready = max(ready, stores[k].get(tile_of[k] - int(plan.depth[k]), 0.0))
-            work = occupy(walk, c, ready, plan.duration[c, phase, ways[s]], list(plan.share[c, phase, ways[s]]))
-            times.append((work.start, work.end))
-            if least > work.end:
-                work.end = least
-                own = int(plan.resource[c, 0])
-                walk.free[own] = max(walk.free[own], least)
-                times[-1] = (work.start, least)
-            last_end[c] = work.end
-            done, began = max(done, work.end + plan.latency[c]), work.start
-            for k in range(n):
-                if plan.needs[c, k] and plan.kind[k] == LOAD and in_force(k, s) >= 0:
-                    load = walk.loads[k][in_force(k, s)]
-                    load.used = max(load.used, work.end)
+        done, began = compute(walk, s)
         leave = way_between(at, steps[s + 1]) if s + 1 < len(steps) else 0
-        last = done
-        for k in range(n):
-            if plan.kind[k] != STORE or not plan.active[k, phase, leave]:
-                continue
-            j = int(plan.source[k])
-            ready = least = done if j < 0 else last_end[j] + plan.latency[j]
-            if j < 0:
-                ready = max(ready - plan.ahead[k, phase], began)
-            for outer in range(n):
-                if plan.kind[outer] == STORE and plan.source[outer] == k:
-                    ready = max(ready, stores[outer].get(tile_of[outer] - int(plan.depth[outer]), 0.0))
-            work = occupy(walk, k, ready, plan.duration[k, phase, leave], list(plan.share[k, phase, leave]))
-            if least > work.end:
-                work.end = least
-                own = int(plan.resource[k, 0])
-                walk.free[own] = max(walk.free[own], least)
-            times.append((work.start, work.end))
-            last_end[k] = work.end
-            stores[k][tile_of[k]] = work.end + plan.latency[k]
-            last = max(last, work.end + plan.latency[k])
-        finish.append(last)
+        walk.finish.append(store(walk, phase, leave, done, began))
         if leave == plan.phase_loop + 1:
-            phase_end = last
-    total = max(last_end[k] + (plan.latency[k] if plan.kind[k] == STORE else 0.0) for k in range(n))
-    return total, times
+            walk.phase_end = walk.finish[-1]
+    total = max(walk.last_end[k] + (plan.latency[k] if plan.kind[k] == STORE else 0.0) for k in every)
+    return total, walk.times

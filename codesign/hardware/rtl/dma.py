@@ -188,6 +188,12 @@ class _Engine(Elaboratable):
         bits = self.bursts.tag_bits
         self.tag, self.answer_tag = Signal(bits, name=f"{name}_asked"), Signal(bits, name=f"{name}_answer_tag")
 
+    def _box(self, m: Module, name: str, nest: LoopNest, runs: FlatAddress, lines: LineAddress) -> None:
+        """The loops over the runs of a box from a register set."""
+        for i in range(self.p.box_loops):
+            m.d.comb += [nest.bound_m1[i].eq(self.r_bound[name][i]), runs.delta[i].eq(self.r_dram[name][i])]
+            m.d.comb += lines.delta[i].eq(self.r_line[name][i])
+
     def _address_side(self, m: Module, wide: Value) -> None:
         """Commands into requests: one burst a cycle while the table has room."""
         p, table = self.p, self.bursts
@@ -208,19 +214,15 @@ class _Engine(Elaboratable):
         for n, s in enumerate(self.sets):
             with m.If(which == n):
                 m.d.comb += run_bytes.eq(self.r_run[s])
-                for i in range(p.box_loops):
-                    m.d.comb += [nest.bound_m1[i].eq(self.r_bound[s][i]), runs.delta[i].eq(self.r_dram[s][i])]
-                    m.d.comb += lines.delta[i].eq(self.r_line[s][i])
+                self._box(m, s, nest, runs, lines)
         m.d.comb += [runs.base.eq(self.dram), lines.base.eq(self.at)]
         left, here = Signal(24, name="left"), Signal(DRAM_BITS, name="here")
         line, fresh = Signal(p.row_bits + p.offset_bits, name="line"), Signal(name="fresh")
         left_now, line_now = Signal(24, name="left_now"), Signal(len(line), name="line_now")
         m.d.comb += [left_now.eq(Mux(fresh, run_bytes, left)), line_now.eq(Mux(fresh, lines.address, line))]
         ends = Signal(name="run_ends")
-        size, most = (
-            Signal(len(table.given["bytes"]), name="burst_size"),
-            Signal(range(p.burst_bytes + 1), name="burst_most"),
-        )
+        size = Signal(len(table.given["bytes"]), name="burst_size")
+        most = Signal(range(p.burst_bytes + 1), name="burst_most")
         m.d.comb += [ends.eq(left_now <= most), self.address.eq(Mux(fresh, runs.address, here))]
         m.d.comb += size.eq(Mux(ends, left_now, most))
         given = {"line": line_now, "bytes": size, "last": ends & nest.last, "which": which_now, "wide": wide_now}
@@ -243,10 +245,7 @@ class _Engine(Elaboratable):
                     m.d.sync += [which_now.eq(self.which), wide_now.eq(wide), fresh.eq(1)]
                     m.next = "REQUEST"
             with m.State("REQUEST"):
-                m.d.comb += [
-                    self.request.eq(table.room & may),
-                    table.push.eq(self.request & self.granted),
-                ]
+                m.d.comb += [self.request.eq(table.room & may), table.push.eq(self.request & self.granted)]
                 with m.If(table.push):
                     m.d.sync += [left.eq(left_now - most), here.eq(self.address + most)]
                     m.d.sync += [line.eq(following), fresh.eq(ends)]

@@ -250,33 +250,51 @@ class Sequencer(Elaboratable):
         self.store_full = waiting
         return push, busy
 
+    def _needs(self, m: Module, refill: Signal) -> dict[str, Value]:
+        """The machine's commands in their order, and when an iteration needs each."""
+        local, nest = self.p.local, self.nest
+        leaves = Signal(name="local_sum_ends")
+        m.d.comb += leaves.eq((nest.advance & self.r_local_moves["O"]).any() | nest.last)
+        begins = (~self.r_sum_loops | nest.zero).all()
+        m.d.comb += self.unit.first.eq(begins)
+        fills = {f"FILL_{t}": refill[i] for i, t in enumerate("AB") if t in local}
+        if "O" not in local:
+            return fills | {"RUN": Value.cast(1)}
+        return fills | {"PRELOAD": refill[2] & ~begins, "RUN": Value.cast(1), "DRAIN": leaves}
+
+    def _offer(self, m: Module, k: int, name: str) -> Value:
+        """The array is given its k-th command; returns whether it takes it."""
+        u, beside = self.unit, self.p.fills_beside and k < 2
+        if self.r_two_local is not None and beside:  # without another half the array must have left the tile
+            m.d.comb += [u.fill_valid.eq(self.r_two_local[k] | u.idle | u.ends), u.fill_b.eq(k)]
+        else:
+            m.d.comb += [u.valid.eq(1), u.kind.eq(Command[name])]
+        return (u.fill_valid & u.fill_ready) if beside else u.ready
+
+    def _step(self, m: Module, ends: list[Signal], moved: Signal, refill: Signal) -> None:
+        """Loops and places of tiles to the next iteration."""
+        nest = self.nest
+        m.d.comb += nest.step.eq(1)
+        m.d.comb += [x.step.eq(ended) for x, ended in zip(self.places, ends, strict=True)]
+        m.d.sync += moved.eq(Cat(*ends))
+        for i, t in enumerate(TENSORS):
+            again = (nest.advance & self.r_local_moves[t]).any()
+            m.d.sync += refill[i].eq(again)
+            if self.r_two_local is not None and i < 2:
+                m.d.sync += self.other[i].eq(self.other[i] ^ (again & self.r_two_local[i]))
+
     def _walk(self, m: Module, push: Signal, storing: Signal) -> None:
         p, u, h, nest = self.p, self.unit, self.halves, self.nest
         moved, refill = Signal(3, name="moved"), Signal(3, name="refill")
         ends = [Signal(name=f"ends_{t}") for t in TENSORS]  # the tile's last iteration in the scratchpad
-        leaves = Signal(name="local_sum_ends")
         for i, t in enumerate(TENSORS):
             m.d.comb += ends[i].eq((nest.advance & self.r_moves[t]).any() | nest.last)
-        m.d.comb += leaves.eq((nest.advance & self.r_local_moves["O"]).any() | nest.last)
-        begins = (~self.r_sum_loops | nest.zero).all()
-        m.d.comb += u.first.eq(begins)
-        need = {
-            "FILL_A": refill[0] if "A" in p.local else None, "FILL_B": refill[1] if "B" in p.local else None,
-            "PRELOAD": refill[2] & ~begins if "O" in p.local else None, "RUN": Value.cast(1),
-            "DRAIN": leaves if "O" in p.local else None,
-        }  # fmt: skip
-        commands = [name for name, when in need.items() if when is not None]
+        need = self._needs(m, refill)
+        commands = list(need)
 
         def step() -> None:
             """To the next iteration."""
-            m.d.comb += nest.step.eq(1)
-            m.d.comb += [x.step.eq(ended) for x, ended in zip(self.places, ends, strict=True)]
-            m.d.sync += moved.eq(Cat(*ends))
-            for i, t in enumerate(TENSORS):
-                again = (nest.advance & self.r_local_moves[t]).any()
-                m.d.sync += refill[i].eq(again)
-                if self.r_two_local is not None and i < 2:
-                    m.d.sync += self.other[i].eq(self.other[i] ^ (again & self.r_two_local[i]))
+            self._step(m, ends, moved, refill)
             m.next = "WAIT"
 
         def follow(after: int) -> None:
@@ -292,12 +310,7 @@ class Sequencer(Elaboratable):
 
         def command(k: int, name: str) -> None:
             """Hand over the command, and go on when it is taken."""
-            beside = p.fills_beside and k < 2
-            if self.r_two_local is not None and beside:  # without another half the array must have left the tile
-                m.d.comb += [u.fill_valid.eq(self.r_two_local[k] | u.idle | u.ends), u.fill_b.eq(k)]
-            else:
-                m.d.comb += [u.valid.eq(1), u.kind.eq(Command[name])]
-            with m.If((u.fill_valid & u.fill_ready) if beside else u.ready):
+            with m.If(self._offer(m, k, name)):
                 follow(k + 1)
 
         with m.FSM():

@@ -189,7 +189,9 @@ def _wave_s(system: CoreSystem, product: Product, tiling: Tiling, blocks: int, r
 def _cached_words(system: CoreSystem, product: Product, tiling: Tiling) -> float:
     """Operand bytes that a block takes out of the cache in a step; of those its cluster shares, its part (rule G4)."""
     rows, columns = tiling.rows * product.left_bytes, tiling.columns * product.right_bytes
-    return tiling.depth * (rows + columns - max(rows, columns) * (1.0 - 1.0 / system.constant("cluster_blocks")))
+    by_rows, by_columns = rows * (product.n > tiling.columns), columns * (product.m > tiling.rows)  # with another block
+    shared = max(by_rows, by_columns) * (1.0 - 1.0 / system.constant("cluster_blocks"))
+    return tiling.depth * (rows + columns - shared)
 
 
 def _input_bytes(system: CoreSystem, product: Product, tiling: Tiling, at_once: int) -> float:

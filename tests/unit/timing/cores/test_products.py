@@ -88,3 +88,12 @@ def test_a_cluster_loads_what_its_blocks_share_once() -> None:
     assert tiled_time(alone, product, tiling).core_s / tiled_time(system, product, tiling).core_s == pytest.approx(
         1.5, abs=0.03
     )
+
+
+def test_a_cluster_shares_nothing_with_a_block_that_is_not_there() -> None:
+    system, deep = load_system("h100"), 1 << 20
+    alone, tiling = system.with_constants({"cluster_blocks": 1}), Tiling(128, 256)
+    # one row of blocks shares its 128 rows, 64 of 384 less; one column of blocks its 256 columns, 128 less; one block nothing
+    for m, n, less in ((128, 256 * 264, 64), (128 * 264, 256, 128), (128, 256, 0)):
+        pair, one = (tiled_time(s, Product(m, n, deep), tiling).core_s for s in (system, alone))
+        assert pair / one == pytest.approx(1 - less / 384, abs=0.01)
