@@ -23,6 +23,12 @@ from codesign.study.specification import StudySpec
 from codesign.study.storage import Claim
 from codesign.study.study import REPORT_FILE, Study, Trial, hypervolume_curve
 
+MACHINE_SHARE = 0.1
+"""CPU seconds spent on cycles of generated machines after a search, over its own; `codesign report` goes on."""
+
+LEAST_SECONDS = 0.5
+"""A shorter time is not worth its start."""
+
 
 def run_explore(spec: StudySpec, *, front_to_stderr: bool, certificate: Path | None = None) -> StudyRun:
     """Run or resume a study, write its report, print its front; returns it, and what is proven where that was asked for.
@@ -186,7 +192,8 @@ def finish(study: Study, out: Path, console: Console) -> None:
             f"{format_si(r, unit_of(o))}" for r, o in zip(curve_reference, study.objectives, strict=True)
         )
         console.print(f"hypervolume {hypervolume:.4f} decades^{len(study.objectives)}, reference point ({reference})")
-    path = write_report(study)
+    budget = MACHINE_SHARE * sum(trial.seconds for trial in study.trials)
+    path = write_report(study, machine_seconds=budget if budget >= LEAST_SECONDS else 0.0)
     console.print(f"report: {path}")
     assert path == out / REPORT_FILE
 

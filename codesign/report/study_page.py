@@ -16,7 +16,7 @@ from codesign.report.summary import EffectsRecord, is_finite, recommended_rows, 
 from codesign.study.built import BuiltRecord, read_built
 from codesign.study.certified import read_certified
 from codesign.study.contended import read_contended_front
-from codesign.study.machines import MachineCycles, machine_cycles
+from codesign.study.machines import CPU_SECONDS, MachineCycles, machine_cycles
 from codesign.study.mapping_front import read_mapping_front
 from codesign.study.proof import read_proof
 from codesign.study.retime import read_timed_front
@@ -29,21 +29,24 @@ MOST_DESIGNS = 150
 """Designs shown in detail, the front's first; a page of that many stays under some megabytes."""
 
 
-def write_report(study: Study, *, space: str | None = None, path: Path | None = None) -> Path:
+def write_report(
+    study: Study, *, space: str | None = None, path: Path | None = None, machine_seconds: float = CPU_SECONDS
+) -> Path:
     """Write the page; returns its path.
 
     Args:
         study: What to report.
         space: ``module:attribute`` of a space that is not registered by name.
         path: Of the page; default ``report.html`` in the study's folder.
+        machine_seconds: CPU seconds in which cycles of generated machines are predicted.
     """
     target = path or study.folder / REPORT_FILE
     title = f"Accelerators for {' + '.join(study.config['workload']['names'])}"
-    write_atomic(target, build_page(title, asset("study.html"), report_data(study, space), SCRIPTS))
+    write_atomic(target, build_page(title, asset("study.html"), report_data(study, space, machine_seconds), SCRIPTS))
     return target
 
 
-def report_data(study: Study, space: str | None = None) -> JsonObject:
+def report_data(study: Study, space: str | None = None, machine_seconds: float = CPU_SECONDS) -> JsonObject:
     """Everything the page shows, as plain values."""
     front = {t.number for t in study.front()}
     valid = [t for t in study.trials if study.is_valid(t)]
@@ -59,7 +62,7 @@ def report_data(study: Study, space: str | None = None) -> JsonObject:
         if design["trial"] in designs:
             designs[design["trial"]]["events"] = design
     built = {int(number): layers for number, layers in read_built(study.folder).items()}
-    machines = machine_cycles(study, ordered, space=space)
+    machines = machine_cycles(study, ordered, space=space, seconds=machine_seconds)
     for number in designs:
         designs[number] |= {"built": built[number]} if number in built else {}
         designs[number] |= {"machine": machines[number]} if number in machines else {}

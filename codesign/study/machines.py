@@ -87,8 +87,8 @@ def machine_cycles(
             continue
         before = known.get(str(trial.number))
         if before is None or before["analytical"] != _analytical(detail):
-            if clock.cpu_seconds() - started > seconds:
-                why = f"not predicted within {seconds:g} CPU seconds; the next report goes on"
+            if clock.cpu_seconds() - started >= seconds:
+                why = f"not predicted within {seconds:.3g} CPU seconds; `codesign report` goes on"
                 made[trial.number] = {"analytical": _analytical(detail), "why": why}
                 continue
             made[trial.number] = _of_design(study, found, trial, detail, timing)
