@@ -9,14 +9,12 @@ least bound of those not judged is printed. `--design` names the design instead.
 host's program; results then have 32 bits in DRAM, as the host scales them. The last line is one JSON object.
 """
 
-import csv
-import io
 import json
 import os
 import sys
 import time
 from collections.abc import Mapping as MappingABC
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -50,6 +48,7 @@ from codesign.workloads.load import load_network
 from codesign.workloads.network import Network
 from codesign.workloads.workload import Workload
 from experiments.gemmini_contest import DESIGN, LOCAL_BYTES, Recorded, map_layer, read_rows
+from experiments.mappers_common import csv_of
 from experiments.options import head_parser
 from experiments.zoo_integers import Config as Integers
 from experiments.zoo_integers import integers_of
@@ -271,15 +270,6 @@ def layer_rows(rows: list[Recorded], architecture: Architecture, ran: tuple[Host
     return found
 
 
-def csv_text(rows: list[Layer]) -> str:
-    """One line a layer."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([f.name.replace("_", " ") for f in fields(Layer)])
-    writer.writerows(astuple(r) for r in rows)
-    return text.getvalue()
-
-
 def summary(rows: list[Layer], ran: tuple[HostProgram, HostRun, bool] | None) -> MappingABC[str, object]:
     """The last line, the design aside."""
     line: dict[str, object] = {"layers": sum(r.count for r in rows)}
@@ -323,7 +313,7 @@ def main() -> None:
     config.out.mkdir(parents=True, exist_ok=True)
     ran = run_network(architecture, config) if config.simulate else None
     layers = layer_rows(rows, architecture, ran, config)
-    write_atomic(config.out / "layers.csv", csv_text(layers))
+    write_atomic(config.out / "layers.csv", csv_of(layers, Layer))
     print(json.dumps({**line, **summary(layers, ran)}))
 
 

@@ -6,12 +6,10 @@ model's with the machine's ports (K7), which no run is below. Nothing is simulat
 """
 
 import argparse
-import csv
-import io
 import json
 import statistics
 import sys
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 from codesign.cli.study_location import open_study
@@ -29,7 +27,7 @@ from codesign.report.recommend import Recommendation, recommendations
 from codesign.study.study import Study
 from codesign.timing.table import load_timing
 from experiments.generated_front import TABLE, evaluator
-from experiments.mappers_common import markdown
+from experiments.mappers_common import csv_of, markdown
 
 
 @dataclass(frozen=True)
@@ -84,15 +82,6 @@ def design_rows(study: Study, found: Recommendation, candidates: int) -> list[Ro
     return rows
 
 
-def csv_text(rows: list[Row]) -> str:
-    """The rows as a table."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([f.name.replace("_", " ") for f in fields(Row)])
-    writer.writerows(astuple(r) for r in rows)
-    return text.getvalue()
-
-
 def by_design(rows: list[Row]) -> list[dict[str, object]]:
     """By design: the whole network's ratio, the median and the worst layer's, and how many stay within 1.3."""
     found: list[dict[str, object]] = []
@@ -127,7 +116,7 @@ def main() -> None:
         print(f"trial {found.trial.number} ({', '.join(found.roles)}) judged", file=sys.stderr, flush=True)
     if given.out is not None:
         given.out.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(given.out, csv_text(rows))
+        write_atomic(given.out, csv_of(rows, Row))
     designs = by_design(rows)
     if designs:
         print(markdown(tuple(designs[0]), [[str(v) for v in d.values()] for d in designs]))

@@ -1,15 +1,17 @@
 """What the experiments on mappers share: architectures, networks, timing, files, and one way of drawing."""
 
+import csv
+import io
 import json
 import math
 import os
 import platform
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, replace
+from dataclasses import asdict, astuple, fields, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from codesign.arch.architecture import Architecture, Ports, StorageLevel
 from codesign.arch.files import architecture_from_json
@@ -19,7 +21,20 @@ from codesign.core.files import read_structured, write_atomic, write_json
 from codesign.workloads.load import load_network
 from codesign.workloads.network import LayerGroup
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 T = TypeVar("T")
+
+
+def csv_of(rows: Iterable["DataclassInstance"], kind: type["DataclassInstance"]) -> str:
+    """Records of one kind as a CSV table; columns are its fields, with spaces for underscores."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([f.name.replace("_", " ") for f in fields(kind)])
+    writer.writerows(astuple(row) for row in rows)
+    return text.getvalue()
+
 
 NETWORKS = ("alexnet", "resnet50", "resnext50", "deepbench", "resnet34", "darknet19", "mobilenet_v2")
 """Networks of the CoSA and SALSA papers. `deepbench` is the CoSA paper's part of it: text recognition and faces."""

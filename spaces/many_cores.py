@@ -27,6 +27,7 @@ from codesign.arch.many_core_scaling import (
 )
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.fields import Fields, describe
+from codesign.core.json_types import JsonObject
 from codesign.core.specs import spec_from_json, spec_to_json
 from codesign.evaluation.own_metrics import MetricFunction
 from spaces.expressions import Expression
@@ -126,22 +127,20 @@ def _changed(base: ManyCore, given: Mapping[str, Any], name: str) -> ManyCore:
         controllers = int(given.get(CONTROLLERS, len(base.memories.ports)))
         ports = edge_ports(int(values["width"]), int(values["height"]), controllers)
         values["memories"]["ports"] = [[list(place) for place in places] for places in ports]
-    _place_kinds(base, values, given)
+    values |= _placed_kinds(base, int(values["width"]), int(values["height"]), int(values["stride"]), given)
     return spec_from_json(ManyCore, values, f"space {name!r}")
 
 
-def _place_kinds(base: ManyCore, values: dict[str, Any], given: Mapping[str, Any]) -> None:
-    """Cores of further kinds are the last of the mesh order; a kind of which there are none is left out."""
+def _placed_kinds(base: ManyCore, width: int, height: int, stride: int, given: Mapping[str, Any]) -> JsonObject:
+    """Kinds and places where cores of further kinds are the last of the mesh order; a kind of which there are none is left out."""
     counts = {kind: int(given[field]) for kind, field in _kind_fields(base).items() if field in given}
     if not counts:
-        return
+        return {}
     fewest = {kind.name: sum(row.count(kind.name) for row in base.places) for kind in base.kinds}
     counts = {name: n for name, n in (fewest | counts).items() if n}
-    values["kinds"] = [kind for kind in values["kinds"] if kind["name"] in counts]
-    values["places"] = []
-    if counts:
-        places = places_by_count(int(values["width"]), int(values["height"]), int(values["stride"]), counts)
-        values["places"] = [list(row) for row in places]
+    places = places_by_count(width, height, stride, counts) if counts else ()
+    kinds = [spec_to_json(kind) for kind in base.kinds if kind.name in counts]
+    return {"kinds": kinds, "places": [list(row) for row in places]}
 
 
 def _kind_fields(base: ManyCore) -> dict[str, str]:

@@ -67,8 +67,8 @@ def report_data(study: Study, space: str | None = None, machine_seconds: float =
         designs[number] |= {"built": built[number]} if number in built else {}
         designs[number] |= {"machine": machines[number]} if number in machines else {}
     for design in read_contended_front(study.folder):
-        if design["trial"] in designs:
-            designs[design["trial"]]["simulated"] = design
+        if isinstance(simulated := design["trial"], int) and simulated in designs:
+            designs[simulated]["simulated"] = design
     for trial in study.front():
         if trial.number in designs and (pages := pages_of(study, trial)):
             designs[trial.number]["pages"] = pages

@@ -146,7 +146,7 @@ def write_contended_front(designs: tuple[ContendedDesign, ...], folder: Path) ->
     return path
 
 
-def read_contended_front(folder: Path) -> list[dict[str, Any]]:
+def read_contended_front(folder: Path) -> list[JsonObject]:
     """The simulated front that a folder holds; empty where it holds none."""
     path = folder / CONTENTION_FILE
     found = read_structured(path) if path.is_file() else {}
