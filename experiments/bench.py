@@ -22,7 +22,6 @@ from codesign.core.goals import Budget, Objective
 from codesign.core.jit import njit
 from codesign.core.rng import RandomState, make_state
 from codesign.cost.arrays import Reuse, encode_problem
-from codesign.cost.batch import score_batch, stack_nests
 from codesign.cost.kernel import score
 from codesign.cost.packed import VALID, Kernel, make_kernel
 from codesign.evaluation.network import EvaluationOptions, WorkloadResult, evaluate_workload
@@ -41,6 +40,7 @@ from codesign.mapping.space import (
     outermost_state,
 )
 from codesign.workloads.load import load_network
+from experiments.models.batch import score_batch, stack_nests
 from experiments.options import head_parser
 from spaces.scratchpad import SCRATCHPAD
 

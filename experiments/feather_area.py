@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from codesign.core.errors import UserError
-from codesign.hardware.area_fit import FloatArray, fit_areas
+from experiments.models.area_fit import FloatArray, fit_areas
 
 PARTS = ("element", "weight of an element", "switch with its share of the periphery")
 FITTED = 4

@@ -20,10 +20,10 @@ from codesign.core.files import write_json
 from codesign.optim import Frame, create
 from codesign.optim.pareto import front
 from codesign.tensorization.choice import TensorizeChoice
-from codesign.tensorization.compiled_anneal import CoreCost, Layer, cost_on_core
 from codesign.workloads.computation import Computation
 from codesign.workloads.load import load_network
 from codesign.workloads.network import OperatorKind
+from experiments.models.tensor_annealing import CoreCost, Layer, cost_on_core
 from experiments.options import head_parser
 from spaces.cores import core_of
 from spaces.design import DesignSpace

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from codesign.tensorization.compiled_anneal import best_of_forms, quick_program
 from codesign.tensorization.encoding import SoftwareProblem
 from codesign.tensorization.intrinsic_core import Core
 from codesign.workloads.computation import Computation
 from experiments.hasco_common import base_parser, convolutions, template_choice, write_figure, write_results
+from experiments.models.tensor_annealing import best_of_forms, quick_program
 from spaces.cores import GEMM_CORE, core_of
 
 PAPER = {"mean_over_library": 3.17, "over_2x": 18, "of": 53, "over_template_tuner": 1.21}

@@ -13,12 +13,12 @@ import numpy as np
 
 from codesign.core.rng import make_state
 from codesign.mapping.nest import IntArray
-from codesign.tensorization.compiled_anneal import quick_program
 from codesign.tensorization.encoding import SoftwareProblem
 from codesign.tensorization.revisions import CHOICE, FIRST_CALLS, candidate_width, draw, score_candidate
 from codesign.tensorization.scoring import ENERGY, FITS, LATENCY, result_width
 from codesign.workloads.computation import Computation
 from experiments.hasco_common import base_parser, write_figure, write_results
+from experiments.models.tensor_annealing import quick_program
 from spaces.cores import GEMM_CORE, CoreBuilder, core_of
 from spaces.parameters import Value
 

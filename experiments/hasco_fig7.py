@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from codesign.core.errors import UserError
-from codesign.tensorization.compiled_anneal import quick_program
 from codesign.tensorization.encoding import SoftwareProblem
 from codesign.tensorization.intrinsic_core import Core, Overheads
 from codesign.tensorization.stages import split_stages
 from codesign.workloads.computation import Computation
 from experiments.hasco_common import base_parser, write_figure, write_results
+from experiments.models.tensor_annealing import quick_program
 from spaces.cores import CORE_SPACES, CoreBuilder, core_of
 from spaces.parameters import Value
 

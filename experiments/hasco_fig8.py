@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from codesign.optim.pareto import nondominated
-from codesign.tensorization.compiled_anneal import Layer
 from experiments.hasco_common import (
     OBJECTIVES,
     Comparison,
@@ -26,6 +25,7 @@ from experiments.hasco_common import (
     write_figure,
     write_results,
 )
+from experiments.models.tensor_annealing import Layer
 from experiments.options import parse_config
 from spaces.cores import CONV_CORE, CoreBuilder
 from spaces.design import DesignSpace

@@ -16,8 +16,8 @@ import numpy as np
 
 from codesign.core.errors import UserError
 from codesign.optim import create
-from codesign.tensorization.compiled_anneal import CoreCost, cost_on_core
 from experiments.hasco_common import Sweep, base_parser, convolutions, template_choice, write_figure, write_results
+from experiments.models.tensor_annealing import CoreCost, cost_on_core
 from spaces.constraints import Constraint
 from spaces.cores import CONV_CORE, GEMM_CORE, CoreBuilder, core_of
 from spaces.design import DesignSpace

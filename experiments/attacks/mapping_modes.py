@@ -9,7 +9,6 @@ import numpy as np
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.arrays import Reuse
-from codesign.cost.interpreter import interpret
 from codesign.mappers.exact import ExactMapper
 from codesign.mappers.protocol import MapResult
 from codesign.mappers.registry import create
@@ -18,6 +17,7 @@ from experiments.attacks.even_mappings import enumerate_all
 from experiments.attacks.findings import Findings
 from experiments.attacks.imperfect_nests import least_of_all
 from experiments.attacks.imperfect_problems import draw, draw_small
+from experiments.attacks.interpreter import interpret
 from experiments.attacks.problems import PLAIN, random_problem
 from experiments.attacks.uneven_places import enumerate_uneven
 

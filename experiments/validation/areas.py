@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from codesign.arch.cell_libraries import CellLibrary, cell_libraries, mesh_element
 from codesign.arch.scaling import NODE_RANGE_NM, area_factor
 from codesign.arch.technology_files import load_technology
 from codesign.core.errors import UserError
+from experiments.models.cell_libraries import CellLibrary, cell_libraries, mesh_element
 from experiments.validation.common import Comparison, Point, read_rows
 
 ELEMENTS, SUM_BITS, FLIP_FLOPS = 1024, 20, 40_000

@@ -10,8 +10,8 @@ from codesign.core.errors import UserError
 from codesign.mapping.mapping import Mapping, Spatial, Storage, Temporal
 from codesign.mapping.nest import FloatArray
 from codesign.timing.calibrate import FitProblem, leave_one_group_out
-from codesign.timing.loop_unit import LoopNest, TileWork, loop_cycles, nest_of_mapping, tile_work
 from codesign.timing.table import Timing, load_timing, with_constants
+from experiments.models.loop_unit import LoopNest, TileWork, loop_cycles, nest_of_mapping, tile_work
 from experiments.validation.common import Comparison, Point, read_json
 
 FITTED = (
@@ -110,7 +110,7 @@ def predicted_cycles(work: TileWork, timing: Timing) -> float:
 
 def _residuals(works: list[TileWork], predicted: FloatArray, measured: FloatArray) -> dict[str, Any]:
     """Mean error by what binds: load over execution of the tiles."""
-    from codesign.timing.loop_unit import load_cycles
+    from experiments.models.loop_unit import load_cycles
 
     error = np.abs(predicted / measured - 1)
     ratio = np.array([load_cycles(w, _table()).sum() / w.execute.sum() for w in works])

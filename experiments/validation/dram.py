@@ -12,7 +12,8 @@ from codesign.core.errors import UserError
 from codesign.mapping.nest import IntArray
 from codesign.timing.dram.device import DramDevice, DramTiming, known_devices
 from codesign.timing.dram.memory import serve_stream
-from codesign.timing.dram.traffic import Stream, Strided, interleave, random_bursts
+from codesign.timing.dram.traffic import Stream
+from experiments.models.dram_streams import Strided, interleave, random_bursts
 from experiments.validation.common import Comparison, Point, read_json
 
 _COMMANDS = ("RD", "WR", "ACT", "PRE", "REF")

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from codesign.timing.passes import ConvLayer, RowStationary, pass_cycles
 from codesign.timing.table import load_timing
+from experiments.models.row_stationary import ConvLayer, RowStationary, pass_cycles
 from experiments.validation.common import Comparison, Point, integer, read_rows
 from experiments.validation.eyeriss_power import power_bands
 

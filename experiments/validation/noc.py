@@ -8,9 +8,16 @@ from typing import Any
 import numpy as np
 
 from codesign.core.errors import UserError
-from codesign.timing.noc.mesh import Mesh, link_flits, make_traffic, makespan_bound, multicast_tree
-from codesign.timing.noc.patterns import Load, bernoulli
+from codesign.timing.noc.mesh import Mesh
 from codesign.timing.noc.state import FINISHED
+from experiments.models.traffic_patterns import (
+    Load,
+    bernoulli,
+    link_flits,
+    make_traffic,
+    makespan_bound,
+    multicast_tree,
+)
 from experiments.validation.common import Comparison, Point, read_json
 
 _TOLERANCE = ((0.15, 0.01), (0.6, 0.05), (0.85, 0.15))

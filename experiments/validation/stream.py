@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from codesign.timing.output_tiles import DrainedLayer, drained_cycles
+from experiments.models.output_tiles import DrainedLayer, drained_cycles
 from experiments.validation.common import Comparison, Point, read_json
 
 _REDUCED = ("C", "FX", "FY")

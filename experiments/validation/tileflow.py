@@ -6,10 +6,10 @@ from pathlib import Path
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import CodesignError
 from codesign.mapping.mapping import LevelMapping, Mapping
-from codesign.timing.machines import load_machine
 from codesign.timing.simulate import Run, simulate
 from codesign.timing.table import load_timing
 from codesign.workloads.computation import Computation
+from experiments.models.machines import load_machine
 from experiments.validation.common import Comparison, Point, integer, read_rows
 
 _GEMM = ("M", "N", "K", "tile_M", "tile_N", "tile_K")
@@ -62,7 +62,7 @@ _TRAFFIC = ("mem_to_buf_bits", "buf_to_mem_bits", "buf_to_reg_bits", "reg_to_buf
 
 def compare_fused(folder: Path, smoke: bool) -> Comparison:
     """Every row of `fused_two_gemm.csv`: cycles, and four counts of traffic."""
-    from codesign.timing.fused_pair import FusedPair, pair_cycles, pair_traffic_bits
+    from experiments.models.fused_pair import FusedPair, pair_cycles, pair_traffic_bits
 
     path = folder / "fused_two_gemm.csv"
     rows = read_rows(path, (*_FUSED, "rtl_cycles"))

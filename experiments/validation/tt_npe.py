@@ -1,6 +1,6 @@
 """Transfers measured on a Tenstorrent Wormhole chip beside flows that share links fairly (tt-npe's traces).
 
-Every read is a flow on a torus of two networks, one for each direction (`codesign.timing.noc.flows`). Rates, latencies and routes
+Every read is a flow on a torus of two networks, one for each direction (`experiments.models.flows`). Rates, latencies and routes
 are the constants of tt-npe's model that stand beside the traces. The prediction knows the order of reads and barriers of each
 processor, its first issue, and the cycles between two reads of an idle chip. A second one is given every measured issue.
 Nothing is fitted to the measured ends.
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from codesign.core.kernel_library import FloatArray
-from codesign.timing.noc.flows import Flows, run_flows
+from experiments.models.flows import Flows, run_flows
 from experiments.validation.common import Comparison, Point, read_json
 from experiments.validation.tt_npe_traces import Torus, Trace, read_traces
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from codesign.core.errors import UserError
-from codesign.formats.maestro.closed_forms import (
+from experiments.models.maestro_forms import (
     HEAD,
     PINNED,
     MaestroDesign,

@@ -8,7 +8,7 @@ import pytest
 
 from codesign.core.errors import UserError
 from codesign.core.files import read_structured
-from codesign.timing.noc.flows import run_flows
+from experiments.models.flows import run_flows
 from experiments.validation.tt_npe import compare_tt_npe, flows_of, predict
 from experiments.validation.tt_npe_traces import Read, Torus, Trace, read_traces
 

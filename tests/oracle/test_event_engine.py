@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codesign.timing.engine import CUT_SHORT, run
-from codesign.timing.plan import Kind, Process, make_plan
+from experiments.models.plan import Kind, Process, make_plan
 from tests.examples import examples
 from tests.oracle.event_walk import walk_plan
 

@@ -10,9 +10,9 @@ import numpy.typing as npt
 from codesign.arch.architecture import Architecture, Ports
 from codesign.core.errors import UserError
 from codesign.cost.arrays import Reuse
-from codesign.cost.interpreter import Instance, Walk, Words, interpret
 from codesign.mapping.mapping import Mapping
 from codesign.workloads.computation import Computation
+from experiments.attacks.interpreter import Instance, Walk, Words, interpret
 
 
 def interpret_ports(

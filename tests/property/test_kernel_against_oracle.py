@@ -12,10 +12,10 @@ from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, F
 from codesign.core.factors import prime_factors
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, evaluate
-from codesign.cost.interpreter import interpret
 from codesign.mapping.mapping import Mapping, Node, Spatial, Storage, Temporal
 from codesign.mapping.nest import decode_nest, encode_nest
 from codesign.workloads.computation import Computation
+from experiments.attacks.interpreter import interpret
 from tests.examples import examples
 from tests.property.executed_nest import execute, interpret_ports, reference_result
 

@@ -15,10 +15,10 @@ import numpy.typing as npt
 from codesign.arch.architecture import Architecture, Links
 from codesign.arch.sparsity import ZeroKind
 from codesign.cost.arrays import Reuse, may_keep
-from codesign.cost.interpreter import Instance, Walk, Word, Words
 from codesign.cost.sparse.bounds import format_of
 from codesign.mapping.mapping import Mapping
 from codesign.workloads.computation import Computation, Tensor
+from experiments.attacks.interpreter import Instance, Walk, Word, Words
 
 Operands = dict[str, npt.NDArray[np.float64]]
 

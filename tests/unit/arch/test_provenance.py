@@ -2,12 +2,12 @@
 
 import pytest
 
-from codesign.arch.cell_libraries import FITTED_LIBRARY, cell_libraries, cell_library, mesh_element
 from codesign.arch.presets import load_preset
 from codesign.arch.provenance import Origin, Provenance, provenance_json, provenance_text, recorded_text, weakest
 from codesign.arch.technology_files import load_technology, technology_origins
 from codesign.core.errors import UserError
 from codesign.evaluation.design import describe_architecture
+from experiments.models.cell_libraries import FITTED_LIBRARY, cell_libraries, cell_library, mesh_element
 
 
 @pytest.mark.parametrize("node", [45, 32, 22, 16, 12, 7])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from codesign.core.errors import UserError
-from codesign.hardware.area_fit import fit_areas
+from experiments.models.area_fit import fit_areas
 
 
 def test_exact_areas_give_their_constants_back() -> None:

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 
 from codesign.tensorization.choice import choices
-from codesign.tensorization.collapse import collapsed
 from codesign.tensorization.execute import affine_einsum, random_inputs, run_choice, tensor_shape
 from codesign.tensorization.intrinsics import intrinsic
 from codesign.workloads.computation import Computation
+from experiments.models.collapse import collapsed
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,11 @@ import pytest
 from codesign.core.errors import UserError
 from codesign.cost.cost import Infeasible
 from codesign.tensorization.choice import TensorizeChoice
-from codesign.tensorization.compiled_anneal import CoreCost, Layer, cost_on_core, quick_program
 from codesign.tensorization.encoding import SoftwareProblem
 from codesign.tensorization.program_cost import ProgramCost, program_cost
 from codesign.tensorization.search import HeuristicPrograms
 from codesign.workloads.computation import Computation
+from experiments.models.tensor_annealing import CoreCost, Layer, cost_on_core, quick_program
 from spaces.cores import CONV_CORE, GEMM_CORE, core_of
 from spaces.software import SoftwareSpace
 

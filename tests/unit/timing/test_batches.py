@@ -4,8 +4,8 @@ import pytest
 
 from codesign.core.errors import UserError
 from codesign.timing.batches import batch_bound
-from codesign.timing.plan import Kind, NamedPlan, Process, make_plan
 from codesign.timing.table import timing_from_json
+from experiments.models.plan import Kind, NamedPlan, Process, make_plan
 
 LOAD, COMPUTE, STORE = 10.0, 5.0, 30.0
 

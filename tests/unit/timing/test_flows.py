@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from codesign.timing.noc.flows import ACTIVE, Flows, fair_rates, run_flows
+from experiments.models.flows import ACTIVE, Flows, fair_rates, run_flows
 
 Flow = tuple[tuple[int, ...], float]
 """Resources and bytes."""

@@ -11,9 +11,9 @@ from codesign.evaluation.network import EvaluationOptions
 from codesign.evaluation.whole_network import NetworkResult, map_network
 from codesign.mappers.annealing import AnnealingMapper
 from codesign.timing import simulate as tier
-from codesign.timing.plan import Kind, Process, make_plan
 from codesign.timing.table import Timing
 from codesign.workloads.load import load_network
+from experiments.models.plan import Kind, Process, make_plan
 
 
 def interrupted_at(call: int, function: Any) -> Any:

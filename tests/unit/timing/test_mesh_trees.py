@@ -8,7 +8,7 @@ import pytest
 
 from codesign.arch.mesh import MeshLinks
 from codesign.core.errors import UserError
-from codesign.timing.noc.mesh import Mesh, Traffic, make_traffic
+from codesign.timing.noc.mesh import Mesh, Traffic
 from codesign.timing.noc.network import (
     path_ports,
     port_flits,
@@ -20,6 +20,7 @@ from codesign.timing.noc.network import (
     waits_for,
 )
 from codesign.timing.noc.state import FINISHED, STUCK, TreeTraffic
+from experiments.models.traffic_patterns import make_traffic
 from tests.reference_data import supporting_files
 
 FOUR = MeshLinks(4, 4)

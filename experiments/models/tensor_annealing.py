@@ -16,7 +16,6 @@ from codesign.core.rng import RandomState, below, make_state, uniform
 from codesign.cost.cost import Infeasible
 from codesign.mapping.nest import FloatArray, IntArray
 from codesign.tensorization.choice import TensorizeChoice
-from codesign.tensorization.collapse import collapsed
 from codesign.tensorization.encoding import ProgramArrays, SoftwareProblem
 from codesign.tensorization.intrinsic_core import SCRATCHPAD, Core
 from codesign.tensorization.revisions import (
@@ -34,6 +33,7 @@ from codesign.tensorization.revisions import (
 )
 from codesign.tensorization.scoring import ENERGY, FITS, LATENCY, result_width
 from codesign.workloads.computation import Computation
+from experiments.models.collapse import collapsed
 
 _POOL_SHARE = 0.2
 """Share of the budget spent on random candidates, the best of which is the start."""

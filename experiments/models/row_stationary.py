@@ -6,8 +6,8 @@ import numpy as np
 
 from codesign.core.errors import UserError
 from codesign.timing.engine import run
-from codesign.timing.plan import Kind, NamedPlan, Process, make_plan
 from codesign.timing.table import Timing
+from experiments.models.plan import Kind, NamedPlan, Process, make_plan
 
 OPERATION_LIMIT = 20_000_000
 _NO_EVENTS = np.zeros((0, 4))

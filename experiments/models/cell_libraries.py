@@ -15,7 +15,7 @@ from codesign.arch.provenance import Provenance
 from codesign.arch.scaling import area_factor
 from codesign.core.errors import unknown_name
 
-_TABLE = Path(__file__).parent / "technologies" / "cell_libraries.json"
+_TABLE = Path(__file__).with_name("cell_libraries.json")
 FITTED_LIBRARY = "osu018"
 """The library of the netlists that the constants are fitted to."""
 

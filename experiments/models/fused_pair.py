@@ -10,9 +10,9 @@ import numpy as np
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
 from codesign.timing.engine import run
-from codesign.timing.plan import Kind, NamedPlan, Process, make_plan
 from codesign.timing.simulate import OPERATION_LIMIT
 from codesign.timing.table import Timing
+from experiments.models.plan import Kind, NamedPlan, Process, make_plan
 
 _NO_EVENTS = np.zeros((0, 4))
 _BLOCK, _PHASE, _TILE = 1, 2, 3

@@ -2,7 +2,7 @@
 
 The unit loads the inputs and the weights of every tile again, executes it on a weight-stationary array, and stores its
 results after the last reduction tile. Requests go through two caches with random replacement. The physics is in
-`codesign.timing.pieces` and `codesign.timing.cache`; what waits for what is a plan of the event engine; the constants
+`experiments.models.pieces` and `experiments.models.cache`; what waits for what is a plan of the event engine; the constants
 are those of a timing table.
 
 * L1: Loops over tiles are those outside the first buffer. Two contexts hold a tile from its load to its store.
@@ -29,11 +29,11 @@ import numpy as np
 from codesign.core.errors import UserError
 from codesign.mapping.mapping import Mapping, Spatial, Storage, Temporal
 from codesign.mapping.nest import FloatArray
-from codesign.timing.cache import LINE_BYTES, Footprint, ReuseTracker
 from codesign.timing.engine import COMPLETE, run
-from codesign.timing.pieces import StationaryArray
-from codesign.timing.plan import Kind, NamedPlan, Process, make_plan
 from codesign.timing.table import Timing
+from experiments.models.cache import LINE_BYTES, Footprint, ReuseTracker
+from experiments.models.pieces import StationaryArray
+from experiments.models.plan import Kind, NamedPlan, Process, make_plan
 
 DIMS = ("n", "k", "c", "p", "q", "r", "s")
 _DEFAULT_ORDER = ("c", "r", "s", "k", "p", "q", "n")
