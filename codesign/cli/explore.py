@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from codesign.cli.compiling import echo_json
-from codesign.cli.explore_options import ChoiceFlags, FidelityFlags, JudgeFlags, SearchFlags, WorkerFlags, WorkloadFlags
+from codesign.cli.explore_options import Choices, Fidelity, Judge, Search, Workers, Workload
 from codesign.cli.options import check_format, command
 from codesign.cli.study_location import Storage, StudyName
 from codesign.core.errors import UserError
@@ -63,6 +63,26 @@ class PlaceFlags:
             typer.echo(f"study written to {write_study_spec(spec, self.save_config)}", err=True)
 
 
+@dataclass(frozen=True)
+class SpaceFlags:
+    """The hardware space and its technology."""
+
+    space: Annotated[
+        str | None,
+        typer.Option(
+            help="Hardware space by name, or your own: a file (mine.yaml) or module:attribute; an unknown name lists them.",
+            show_default="scratchpad",
+        ),
+    ] = None
+    technology: Annotated[
+        str | None,
+        typer.Option(
+            help="Technology that gives energies and areas, e.g. cmos-7nm; short for --space NAME@TECHNOLOGY.",
+            show_default="the space's",
+        ),
+    ] = None
+
+
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
     command(app)(explore)
@@ -71,14 +91,15 @@ def register(app: typer.Typer) -> None:
 def explore(
     file: StudyFile = None,
     *,
-    workload: WorkloadFlags,
+    workload: Workload,
     place: PlaceFlags,
-    search: SearchFlags,
+    space: SpaceFlags,
+    search: Search,
     output_format: Annotated[str, typer.Option("--format", help="text or json (of the front).")] = "text",
-    choices: ChoiceFlags,
-    judge: JudgeFlags,
-    fidelity: FidelityFlags,
-    workers: WorkerFlags,
+    choices: Choices,
+    judge: Judge,
+    fidelity: Fidelity,
+    workers: Workers,
 ) -> None:
     """Search a hardware space for the designs no other one beats in every objective.
 
@@ -111,18 +132,18 @@ def explore(
     check_format(output_format)
     warnings_to_stderr()
     flags: JsonObject = {
-        "workload": workload.to_json(),
+        "workload": workload,
         "place": place.to_json(),
-        "space": search.space,
-        "choices": choices.to_json(),
-        "search": search.to_json(),
-        "judge": judge.to_json(),
-        "fidelity": fidelity.to_json(),
-        "workers": workers.to_json(),
+        "space": space.space,
+        "choices": choices,
+        "search": search,
+        "judge": judge,
+        "fidelity": fidelity,
+        "workers": workers,
     }
     spec = specification(file, flags)
-    if search.technology is not None:
-        spec = replace(spec, space=f"{spec.space.partition('@')[0]}@{search.technology}")
+    if space.technology is not None:
+        spec = replace(spec, space=f"{spec.space.partition('@')[0]}@{space.technology}")
     place.check(spec)
     place.save(spec)
     run = run_explore(spec, front_to_stderr=output_format == "json", certificate=place.certificate)

@@ -6,11 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from codesign.core.errors import UserError
-
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def read_text(path: str | Path) -> str:
@@ -42,8 +38,10 @@ def parse_structured(text: str, where: str) -> Any:
             return json.loads(text)
     except json.JSONDecodeError:
         pass  # flow-style YAML also starts with a brace
+    import yaml  # a command line that is read needs none
+
     try:
-        return yaml.load(text, Loader=_Loader)
+        return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f", line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""

@@ -6,20 +6,24 @@ said twice.
 """
 
 import contextlib
-import inspect
 import math
-import re
 import types
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, Field, field, fields, is_dataclass
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from codesign.core.errors import UserError, unknown_name
+from codesign.core.field_texts import field_texts
 from codesign.core.fields import describe
 from codesign.core.json_types import JsonObject
 
 S = TypeVar("S")
 
 SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def at_least(least: int, default: int | None = None) -> Any:
+    """A field of a specification that holds a number of at least so much."""
+    return field(default=default, metadata={"minimum": least})
 
 
 # ---- to files -----------------------------------------------------------------------------------
@@ -187,28 +191,6 @@ def _schema(kind: Any) -> JsonObject:
     if origin is Literal:
         return {"enum": list(get_args(kind))}
     return {"type": {bool: "boolean", int: "integer", float: "number", str: "string"}[kind]}
-
-
-def field_texts(kind: type[Any]) -> dict[str, str]:
-    """What the docstring of a class says of its fields.
-
-    >>> from codesign.core.goals import Budget
-    >>> field_texts(Budget)["time_limit_s"]
-    'Wall-clock seconds.'
-    """
-    _, _, arguments = (inspect.getdoc(kind) or "").partition("Args:\n")
-    found: dict[str, str] = {}
-    name = ""
-    for line in arguments.split("\n"):
-        start = re.match(r"    (\w+): (.*)", line)
-        if start is not None:
-            name = start[1]
-            found[name] = start[2]
-        elif line.startswith("      ") and name:
-            found[name] += " " + line.strip()
-        else:
-            break
-    return found
 
 
 def _fields_of(kind: type[Any]) -> tuple[Field[Any], ...]:

@@ -16,10 +16,9 @@ from codesign.core.errors import UserError, unknown_name
 from codesign.core.point import Point
 from codesign.evaluation.faults import DEATHS, Fault, Guarded
 from codesign.evaluation.parallel import Pool, SerialPool, evaluate_here, start_worker
+from codesign.evaluation.specification import EXECUTORS
 
 R = TypeVar("R")
-
-EXECUTORS = ("process", "ray")
 
 
 @final

@@ -1,13 +1,15 @@
 """What a person asked for: which workload, and how designs are judged by it. Frozen, files too (see `codesign.core.specs`)."""
 
 from dataclasses import dataclass, field
-from typing import TypedDict, final
+from typing import TYPE_CHECKING, TypedDict, final
 
-from codesign.arch.architecture import Ports
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.goals import Budget
+from codesign.core.specs import at_least
 from codesign.evaluation.records import WorkloadRecord
-from codesign.workloads.traffic import Activations, TrafficRules, Weights
+
+if TYPE_CHECKING:
+    from codesign.workloads.traffic import TrafficRules
 
 STRONGEST = "strongest"
 SEGMENTS = "segments"
@@ -16,6 +18,9 @@ ANALYTICAL, EVENT = "analytical", "event"
 TIMINGS = (ANALYTICAL, EVENT)
 BEST, PARETO = "best", "pareto"
 PER_DESIGN = (BEST, PARETO)
+EXECUTORS = ("process", "ray")
+DRAM_PORTS = ("shared", "separate")
+"""Values of `codesign.arch.architecture.Ports`, so that a command line that is read loads no architectures."""
 
 
 class NetworkLengths(TypedDict):
@@ -34,21 +39,21 @@ class WorkloadSpec:
     """The networks that designs run.
 
     Args:
-        networks: Names of the zoo or files (ONNX, JSON, YAML).
-        weights: How often each runs; empty for once each.
+        networks: Names of the zoo or files (ONNX, JSON, YAML); several are one workload.
+        weights: How often each runs, one number per network, such as 2 1; default: once each.
         batch: Inferences that run together.
         seq: Sequence length, for networks that have one.
         past: Tokens in the cache, for language models.
         phase: prefill or decode, for language models.
-        dims: Lengths of ONNX files' free axes, by name; other networks of the workload do not read them.
-        serving: File of the requests to a language model, instead of networks.
+        dims: Lengths of ONNX files' free axes, by name (--dims batch=4 seq=128 past=1024); other networks of the workload do not read them.
+        serving: File of the requests to a language model, instead of networks: latency is the time per output token, energy that of one.
     """
 
     networks: tuple[str, ...] = ()
     weights: tuple[float, ...] = ()
-    batch: int | None = None
-    seq: int | None = None
-    past: int | None = None
+    batch: int | None = at_least(1)
+    seq: int | None = at_least(1)
+    past: int | None = at_least(0)
     phase: str | None = None
     dims: dict[str, int] | None = None
     serving: str | None = None
@@ -118,10 +123,11 @@ class ChoicesSpec:
     """What the search may choose beside the parameters of the space: several values of one kind make a parameter (rules C1 to C6).
 
     Args:
-        precision: Widths of weights, activations and caches, each like W8A8 or W4A16KV8; MACs are built for them.
-        zeros: Where tensors have zeros, each like dense, weight=2:4 or weight=0.3,input=0.5.
-        zero_support: What hardware does about zeros, each none, compressed, gating or skipping.
-        accuracy: File (CSV, YAML) with the accuracy or error of every precision and zeros.
+        precision: Widths of weights, activations and caches, each like W8A8, W4A16KV8, mxfp4 or W4A8,lm_head*=W8A8; MACs are built for
+            them. Several are a parameter of the search.
+        zeros: Where tensors have zeros, each like dense, weight=2:4 or weight=0.3,input=0.5. Several are a parameter.
+        zero_support: What hardware does about zeros, with its area, each none, compressed, gating or skipping. Several are a parameter.
+        accuracy: Table (CSV, YAML) with the accuracy or error of every precision and zeros: the metrics accuracy and error.
     """
 
     precision: tuple[str, ...] = ()
@@ -146,7 +152,7 @@ class BetweenLayers:
 
     Args:
         activations: dram (written and read back) or kept (on chip where they fit).
-        activation_bytes: On-chip memory set aside for kept activations.
+        activation_bytes: On-chip memory set aside for kept activations, such as 64KiB.
         resident_weights: Weights are on chip for good instead of loaded each run.
     """
 
@@ -154,12 +160,14 @@ class BetweenLayers:
     activation_bytes: int = 0
     resident_weights: bool = False
 
-    def rules(self) -> TrafficRules:
+    def rules(self) -> "TrafficRules":
         """The same for the evaluation.
 
         Raises:
             UserError: The fields do not go together.
         """
+        from codesign.workloads.traffic import Activations, TrafficRules, Weights
+
         try:
             activations = Activations(self.activations)
         except ValueError:
@@ -179,17 +187,20 @@ class JudgeSpec:
     """How designs are judged: layer by layer, or the whole network scheduled.
 
     Args:
-        scheduler: layers (each mapped alone), soma (whole network fused), fused (the same with proof, under LoopTree's rules), cosma (off-chip traffic of the best operator order), segments (trees of pipelines on systems of many cores) or strongest (fused, soma or layers, the first that workload, space and budget allow).
-        mapper: Search for each layer's mapping, default exact.
+        scheduler: layers (each mapped alone), soma (whole network fused; spaces soma-edge, soma-cloud), fused (the same with proof, under LoopTree's rules), cosma (off-chip traffic of the best operator order and spills), segments (trees of pipelines on systems of many cores; space manycore) or strongest (fused, soma or layers, the first that workload, space and budget allow).
+        mapper: Search for each layer's mapping, default exact; an unknown name lists them.
         objective: What each mapping or schedule minimises: energy, latency or edp (default); with cosma bytes (default), energy or latency.
         time_limit_s: Seconds of search per layer (soma, fused, cosma, segments: per network).
         evaluations: Mappings scored per layer (soma: schemes, segments: trees per network) at most.
-        dram_ports: shared (reads and writes take turns on the DRAM channel) or separate; default: as the space says.
+        dram_ports: shared (reads and writes take turns on the DRAM channel, as in every built-in space) or separate (each has the full
+            bandwidth, as Timeloop counts); default: as the space says.
         timing: analytical, or event: the front is simulated after the search; with two fidelities the high one is.
-        timing_table: With event: constants by name or file, default those named like the architecture.
-        robust: Whether the worst case counts: of all networks, each alone, and of what varies.
-        vary: With robust: ranges such as dram=0.5:2, dram_bandwidth=0.7:1, seq=128,1024.
-        per_design: best (one mapping a layer) or pareto: after the search, all compromises between latency and energy of its designs.
+        timing_table: With event: constants by name or file, default those named like the architecture, else none.
+        robust: Whether the worst case counts: of all networks, each alone (times its weight), and of what varies.
+        vary: With robust: factors of dram, sram, registers, mac, wires, leakage or dram_bandwidth, such as dram=0.5:2, or values of batch,
+            seq or past, such as seq=128,1024.
+        per_design: best (one mapping a layer) or pareto: after the search, all compromises between latency and energy over the mappings of
+            every design, merged into one front.
         between_layers: What happens to activations and weights.
     """
 
@@ -213,8 +224,8 @@ class JudgeSpec:
         self._check_timing()
         self._check_robust()
         self._check_per_design()
-        if self.dram_ports is not None and self.dram_ports not in [p.value for p in Ports]:
-            raise unknown_name("--dram-ports", self.dram_ports, [p.value for p in Ports])
+        if self.dram_ports is not None and self.dram_ports not in DRAM_PORTS:
+            raise unknown_name("--dram-ports", self.dram_ports, DRAM_PORTS)
         if self.dram_ports is not None and self.scheduler != "layers":
             raise UserError(
                 f"--dram-ports is used with --scheduler layers, not {self.scheduler}",

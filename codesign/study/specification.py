@@ -11,9 +11,8 @@ from typing import Any, final
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.files import read_structured, write_atomic
 from codesign.core.json_types import JsonObject
-from codesign.core.specs import json_schema, spec_from_json, spec_to_json
-from codesign.evaluation.executors import EXECUTORS
-from codesign.evaluation.specification import ChoicesSpec, JudgeSpec, WorkloadSpec
+from codesign.core.specs import at_least, json_schema, spec_from_json, spec_to_json
+from codesign.evaluation.specification import EXECUTORS, ChoicesSpec, JudgeSpec, WorkloadSpec
 
 FIDELITIES = ("one", "two")
 LOW_EVALUATIONS, LOW_COST = 200, 0.1
@@ -35,21 +34,22 @@ class SearchSpec:
     """How the space is searched, and for what.
 
     Args:
-        optimizer: mobo, exact (a proven front), nsga2:POPULATION, random, sobol, optuna:tpe, rl:ppo ...
+        optimizer: mobo, exact (a proven front), nsga2:POPULATION, random, sobol, optuna:tpe, rl:ppo ...; an unknown name lists them.
         trials: Designs evaluated in all, those already in the study included; default 40, with exact until proven.
         epsilon: With exact: leave designs out that are at most this share better, e.g. 0.02; default 0.
-        objectives: Two to four of latency, energy, power, area, edp, metrics of the space, or module:function of your own.
-        constraints: Bounds on metrics or parameters, such as power_w<=2, latency<=5ms, pe_rows>=8.
-        seed: Of every random choice.
+        objectives: Two to four of latency, energy, power, area, edp, metrics of the space, or module:function of your own; default:
+            those of the space, else latency, energy, area.
+        constraints: Bounds on metrics or parameters, each like power_w<=2, latency<=5ms or pe_rows>=8.
+        seed: Seed of every random choice.
         certify: CPU seconds after the search that show how much better than the front any design may be; default 20, 0 for none.
     """
 
     optimizer: str = "mobo"
-    trials: int | None = None
+    trials: int | None = at_least(1)
     epsilon: float | None = None
     objectives: tuple[str, ...] = ()
     constraints: tuple[str, ...] = ()
-    seed: int = 0
+    seed: int = at_least(0, 0)
     certify: float | None = None
 
     def __post_init__(self) -> None:
@@ -74,7 +74,7 @@ class FidelitySpec:
     """One fidelity, or two: low-fidelity evaluations first where they tell more for their price.
 
     Args:
-        fidelities: one or two.
+        fidelities: one, or two: low-fidelity evaluations first where they tell more for their price (mobo).
         low_mapper: Mapper of low-fidelity evaluations, default anneal.
         low_evaluations: Mappings (soma: schemes) scored per layer in a low-fidelity one, default 200.
         low_cost: Price of a low-fidelity evaluation as a share of a high-fidelity one, default 0.1.
@@ -82,7 +82,7 @@ class FidelitySpec:
 
     fidelities: str = "one"
     low_mapper: str | None = None
-    low_evaluations: int | None = None
+    low_evaluations: int | None = at_least(1)
     low_cost: float | None = None
 
     def __post_init__(self) -> None:
@@ -125,7 +125,7 @@ class WorkersSpec:
         ray_address: Of a running Ray cluster: auto or HOST:PORT; without it one is started here.
     """
 
-    count: int | None = None
+    count: int | None = at_least(1)
     executor: str = "process"
     ray_address: str | None = None
 
