@@ -1,74 +1,20 @@
 """`codesign build`: the hardware of a design and its program, as Verilog, simulated and synthesised."""
 
-from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from codesign.cli.compiling import echo_json
-from codesign.cli.options import OutputFormat, check_format, command
+from codesign.cli.options import Fields, Flag, OutputFormat, check_format, command
+from codesign.library.build_options import BuildOptions
 
 if TYPE_CHECKING:
     from codesign.hardware.power import MachinePower
-    from codesign.library.build_options import BuildOptions
     from codesign.library.built_hardware import BuiltHardware, HostRecord
 
-_HARDWARE = "Hardware"
-
-
-@dataclass(frozen=True)
-class Request:
-    """What is built: a trial of a study, files, or a design of a space with a layer."""
-
-    what: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="A study's folder (with --trial), or architecture, problem and mapping files in any order."
-        ),
-    ] = None
-    trial: Annotated[int | None, typer.Option(help="Number of the trial in the study.")] = None
-    layer: Annotated[
-        str | None, typer.Option(help='Name of a recorded layer, or a layer such as "gemm M=32 N=32 K=32".')
-    ] = None
-    space: Annotated[
-        str | None, typer.Option(help="Space of the design: scratchpad, gemmcore, gemvcore, dotcore, convcore.")
-    ] = None
-    design: Annotated[str | None, typer.Option(help="Changes to the space's preset, e.g. pe=8,banks=2.")] = None
-    bus_bytes: Annotated[int | None, typer.Option(help="Bytes of a beat, for files (default 16).")] = None
-    burst_bytes: Annotated[int | None, typer.Option(help="Bytes of a burst, for files (default 256).")] = None
-    outstanding: Annotated[
-        int | None, typer.Option(help="Bursts under way at most (default: the study's timing table, else 16).")
-    ] = None
-    evaluations: Annotated[int, typer.Option(help="Mappings or programs searched for a design of --space.")] = 200
-    axi: Annotated[bool, typer.Option("--axi", help="A port of AXI4: aligned beats, bursts within 4 KB.")] = False
-    answers: Annotated[str, typer.Option(help="in_order, or by_tag: the memory may answer in any order.")] = "in_order"
-    memory: Annotated[
-        str | None, typer.Option(help="With --simulate: DRAM device that answers the machine, e.g. ddr4_2400_x16.")
-    ] = None
-    network: Annotated[
-        str | None, typer.Option(help="ONNX network of integers that a host runs instead of a layer.")
-    ] = None
-    remap: Annotated[
-        bool, typer.Option("--remap", help="Search a mapping with sums of 32 bits instead of the recorded one.")
-    ] = False
-    seed: Annotated[int, typer.Option(help="Of the operands and the search.")] = 0
-
-    def options(
-        self, simulate: bool, synthesize: bool, power: bool, simulator: str | None, host_driver: bool
-    ) -> "BuildOptions":
-        """The same for the library, with what is done with the hardware."""
-        from codesign.library.build_options import BuildOptions
-
-        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "what"}
-        return BuildOptions(
-            **own,
-            simulate=simulate,
-            synthesize=synthesize,
-            power=power,
-            simulator=simulator,
-            host_driver=host_driver,
-        )
+_HARDWARE = Flag(panel="Hardware")
+_DONE = dict.fromkeys(("simulate", "synthesize", "power", "simulator", "host_driver"), _HARDWARE)
 
 
 def register(app: typer.Typer) -> None:
@@ -77,28 +23,15 @@ def register(app: typer.Typer) -> None:
 
 
 def build(
-    request: Request,
-    out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("runs/hardware"),
-    simulate: Annotated[
-        bool, typer.Option("--simulate", help="Run it and compare.", rich_help_panel=_HARDWARE)
-    ] = False,
-    synthesize: Annotated[
-        bool, typer.Option("--synthesize", help="Map it to an open cell library.", rich_help_panel=_HARDWARE)
-    ] = False,
-    power: Annotated[
-        bool,
-        typer.Option("--power", help="Both, and power by replaying the run on the cells.", rich_help_panel=_HARDWARE),
-    ] = False,
-    simulator: Annotated[
-        str | None,
-        typer.Option(help="verilator or amaranth; default verilator where it is.", rich_help_panel=_HARDWARE),
-    ] = None,
-    host_driver: Annotated[
-        bool,
-        typer.Option(
-            "--host-driver", help="Write a host's program in C; --simulate runs it.", rich_help_panel=_HARDWARE
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="A study's folder (with --trial), or architecture, problem and mapping files in any order."
         ),
-    ] = False,
+    ] = None,
+    *,
+    options: Annotated[BuildOptions, Fields(BuildOptions, flags=_DONE)],
+    out: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("runs/hardware"),
     output_format: OutputFormat = "text",
 ) -> None:
     """Generate the hardware of a design with its mapping or program; perhaps simulate and synthesise it.
@@ -116,8 +49,7 @@ def build(
     check_format(output_format)
     from codesign.library.building import build as build_hardware
 
-    options = request.options(simulate, synthesize, power, simulator, host_driver)
-    built = build_hardware(request.what or (), out, options)
+    built = build_hardware(what or (), out, options)
     show(built, output_format)
     if built.mismatch is not None:
         typer.echo(f"mismatch: {built.mismatch}", err=True)

@@ -8,7 +8,7 @@ import typer
 
 from codesign.cli.compiling import echo_json
 from codesign.cli.explore_options import Choices, Fidelity, Judge, Search, Workers, Workload
-from codesign.cli.options import check_format, command
+from codesign.cli.options import asked, check_format, command
 from codesign.cli.study_location import Storage, StudyName
 from codesign.core.errors import UserError
 
@@ -65,22 +65,15 @@ class PlaceFlags:
 
 @dataclass(frozen=True)
 class SpaceFlags:
-    """The hardware space and its technology."""
+    """The hardware space and its technology.
 
-    space: Annotated[
-        str | None,
-        typer.Option(
-            help="Hardware space by name, or your own: a file (mine.yaml) or module:attribute; an unknown name lists them.",
-            show_default="scratchpad",
-        ),
-    ] = None
-    technology: Annotated[
-        str | None,
-        typer.Option(
-            help="Technology that gives energies and areas, e.g. cmos-7nm; short for --space NAME@TECHNOLOGY.",
-            show_default="the space's",
-        ),
-    ] = None
+    Args:
+        space: Hardware space by name, or your own: a file (mine.yaml) or module:attribute; an unknown name lists them.
+        technology: Technology that gives energies and areas, e.g. cmos-7nm; short for --space NAME@TECHNOLOGY.
+    """
+
+    space: str | None = asked(None, shown="scratchpad")
+    technology: str | None = asked(None, shown="the space's")
 
 
 def register(app: typer.Typer) -> None:

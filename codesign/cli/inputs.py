@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -21,27 +21,16 @@ class Sources:
     """Where the accelerator and the layer come from, besides the files that are given.
 
     Args:
-        arch: Preset or file.
-        layer: Text or file.
-        clock_hz: Overrides the clock.
-        technology: Fills in what the architecture leaves open.
+        arch: Preset name, e.g. simba, or an architecture file.
+        layer: E.g. "conv K=64 C=64 P=56 Q=56 R=3 S=3", "gemm M=128 N=768 K=768", or a problem file.
+        clock_hz: Cycles per second; overrides the architecture's (Timeloop's files: 1 GHz).
+        technology: Technology that fills in energies and areas the architecture leaves open.
     """
 
-    arch: Annotated[str | None, typer.Option("--arch", help="Preset name, e.g. simba, or an architecture file.")] = None
-    layer: Annotated[
-        str | None,
-        typer.Option(
-            "--layer", help='E.g. "conv K=64 C=64 P=56 Q=56 R=3 S=3", "gemm M=128 N=768 K=768", or a problem file.'
-        ),
-    ] = None
-    clock_hz: Annotated[
-        float | None,
-        typer.Option("--clock-hz", help="Cycles per second; overrides the architecture's (Timeloop's files: 1 GHz)."),
-    ] = None
-    technology: Annotated[
-        str | None,
-        typer.Option("--technology", help="Technology that fills in energies and areas the architecture leaves open."),
-    ] = None
+    arch: str | None = None
+    layer: str | None = None
+    clock_hz: float | None = None
+    technology: str | None = None
 
     def resolve(self, files: Sequence[str] | None, *, imperfect: bool = False) -> "Inputs":
         """The values that files and options name; see `resolve`.

@@ -3,11 +3,10 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from codesign.cli.inputs import parse_reuse
+from codesign.cli.options import asked
 from codesign.core.errors import UserError, unknown_name
 
 if TYPE_CHECKING:
@@ -23,78 +22,39 @@ class MapSearch:
     """How mappings are searched.
 
     Args:
-        mapper: By name; None for the default of the task.
-        objective: What is minimised.
-        time_limit: Seconds, per layer.
+        mapper: How to search, default anneal (with --network: exact); an unknown name lists them.
+        objective: energy, latency or edp (energy x latency).
+        time_limit: Seconds of search, per layer.
         evaluations: Mappings scored at most, per layer.
-        seed: Of every random choice.
-        option: Texts NAME=VALUE, the mapper's own options.
-        free_bypass: Whether the mapper may bypass levels.
-        imperfect: Whether the last iteration of a loop may be shorter.
-        uneven: Whether every tensor may have its own place among a level's loops.
-        pad: Whether padded bounds are tried too.
-        reuse: Name of the reuse rule.
-        semantics: What costs mean.
-        certificate: Where the certificate goes.
-        candidates: Mappings that the event tier ranks again.
+        seed: Seed of every random choice.
+        option: NAME=VALUE, an option of the mapper's own; may be repeated.
+        free_bypass: Let the mapper bypass levels where no constraint decides.
+        imperfect: Let the last iteration of a loop be shorter, and children of a fan-out idle in the last pass (mappers
+            anneal, random, genetic, exact).
+        uneven: Let every tensor of a level have its own place among the loops, proven (mapper exact).
+        pad: Try bounds padded to sizes that divide better, too; padded work counts as work.
+        reuse: What a buffer need not fetch again: timeloop, walk or resident.
+        semantics: What costs mean: timeloop, zigzag (ZigZag's files; mappers salsa, loma and exact) or accelforge
+            (AccelForge's files; exact uneven mappings).
+        certificate: Write what `codesign verify` needs to check the optimum to this file (--mapper exact); with
+            --network of every layer.
+        candidates: Mappings, best by the analytical model, that --timing event simulates and ranks again.
     """
 
-    mapper: Annotated[
-        str | None,
-        typer.Option(help="How to search, default anneal (with --network: exact); an unknown name lists them."),
-    ] = None
-    objective: Annotated[str, typer.Option(help="energy, latency or edp (energy x latency).")] = "edp"
-    time_limit: Annotated[float | None, typer.Option(help="Seconds of search, per layer.")] = None
-    evaluations: Annotated[int | None, typer.Option(help="Mappings scored at most, per layer.")] = None
-    seed: Annotated[int, typer.Option(help="Seed of every random choice.")] = 0
-    option: Annotated[
-        list[str] | None, typer.Option(help="NAME=VALUE, an option of the mapper's own; may be repeated.")
-    ] = None
-    free_bypass: Annotated[
-        bool, typer.Option("--free-bypass", help="Let the mapper bypass levels where no constraint decides.")
-    ] = False
-    imperfect: Annotated[
-        bool,
-        typer.Option(
-            "--imperfect",
-            help="Let the last iteration of a loop be shorter, and children of a fan-out idle in the last pass "
-            "(mappers anneal, random, genetic, exact).",
-        ),
-    ] = False
-    uneven: Annotated[
-        bool,
-        typer.Option(
-            "--uneven",
-            help="Let every tensor of a level have its own place among the loops, proven (mapper exact).",
-        ),
-    ] = False
-    pad: Annotated[
-        bool,
-        typer.Option("--pad", help="Try bounds padded to sizes that divide better, too; padded work counts as work."),
-    ] = False
-    reuse: Annotated[str, typer.Option(help="What a buffer need not fetch again: timeloop, walk or resident.")] = (
-        "timeloop"
-    )
-    semantics: Annotated[
-        str,
-        typer.Option(
-            help="What costs mean: timeloop, zigzag (ZigZag's files; mappers salsa, loma and exact) or accelforge (AccelForge's files; exact uneven mappings)."
-        ),
-    ] = TIMELOOP
-    certificate: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write what `codesign verify` needs to check the optimum to this file (--mapper exact); with --network of every layer."
-        ),
-    ] = None
-    candidates: Annotated[
-        int,
-        typer.Option(
-            help="Mappings, best by the analytical model, that --timing event simulates and ranks again.",
-            min=1,
-            rich_help_panel="Timing",
-        ),
-    ] = 8
+    mapper: str | None = None
+    objective: str = "edp"
+    time_limit: float | None = None
+    evaluations: int | None = None
+    seed: int = 0
+    option: list[str] | None = None
+    free_bypass: bool = False
+    imperfect: bool = False
+    uneven: bool = False
+    pad: bool = False
+    reuse: str = "timeloop"
+    semantics: str = TIMELOOP
+    certificate: Path | None = None
+    candidates: int = asked(8, minimum=1, panel="Timing")
 
     def __post_init__(self) -> None:
         if self.seed < 0:

@@ -1,14 +1,13 @@
-"""Options as values: a command takes groups of options, each a frozen dataclass whose fields declare them.
+"""Options as values: a command takes groups of options, each a frozen dataclass whose docstring says what its fields are.
 
-A field is ``Annotated[type, typer.Option(...)] = default``. `command` gives every field a parameter of its own, so that
-`--help` lists it, and calls the function with the groups made. A group may also be a dataclass of the library or of a
-study's file, ``Annotated[kind, Fields(...)]``: its docstring is the help.
+`command` gives every field a parameter of its own, so that `--help` lists it, and calls the function with the groups made.
+A group may be a dataclass of the library or of a study's file: ``Annotated[kind, Fields(...)]``. A field may say itself how
+it is read, as `asked` or as ``Annotated[type, typer.Option(...)]``.
 """
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
-from functools import partial
 from types import NoneType
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -46,11 +45,13 @@ class Flag:
         name: Of the option, without dashes; by default that of the field.
         kind: What typer reads; by default as the field's type says, a list for a tuple.
         read: Makes the field's value; by default it is what typer read.
+        panel: In `--help`; by default that of all fields.
     """
 
     name: str | None = None
     kind: Any = None
     read: Callable[[Any], Any] | None = None
+    panel: str | None = None
 
     def parameter(self, item: Field[Any]) -> str:
         """Of the command's function."""
@@ -62,8 +63,8 @@ class Fields:
     """Options that are the fields of a dataclass and of those inside it; the docstrings are the help.
 
     Args:
-        kind: The dataclass. The metadata of a field may have a `minimum`.
-        panel: Of all of them in `--help`.
+        kind: The dataclass; metadata of a field are those of `asked`.
+        panel: Of all of them in `--help`; by default the attribute `panel` of the dataclass.
         flags: How fields are written, by field.
         left_out: Fields that are no options.
         sparse: Whether only what is given counts, as nested plain values of a file; else the dataclass is made.
@@ -82,21 +83,29 @@ class Fields:
             if is_dataclass(hint):
                 yield from replace(self, kind=hint).parameters()
                 continue
-            kind = next((k for k in get_args(hint) if k is not NoneType), hint) if NoneType in get_args(hint) else hint
-            read = flag.kind or (list[str] if get_origin(kind) is tuple else kind)
-            default = None if self.sparse or item.default in (MISSING, ()) else item.default
-            shown = item.default if self.sparse and item.default and isinstance(item.default, str) else True
-            option = typer.Option(
-                "--" + (flag.name or item.name).replace("_", "-"),
-                help=_help(texts[item.name]),
-                min=item.metadata.get("minimum"),
-                show_default=shown,
-                rich_help_panel=self.panel,
-            )
-            annotation = Annotated[read if default is not None else read | None, option]
+            default = None if self.sparse or item.default == () else item.default
+            declared = hint if hasattr(hint, "__metadata__") else self._declared(item, hint, flag, texts)
             yield inspect.Parameter(
-                flag.parameter(item), inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
+                flag.parameter(item),
+                inspect.Parameter.KEYWORD_ONLY,
+                default=inspect.Parameter.empty if default is MISSING else default,
+                annotation=declared,
             )
+
+    def _declared(self, item: Field[Any], hint: Any, flag: Flag, texts: dict[str, str]) -> Any:
+        """The field as typer reads it."""
+        told, optional = item.metadata, NoneType in get_args(hint)
+        kind = next(k for k in get_args(hint) if k is not NoneType) if optional else hint
+        read = flag.kind or (list[str] if get_origin(kind) is tuple else kind)
+        shown = item.default if self.sparse and item.default and isinstance(item.default, str) else True
+        option = typer.Option(
+            told.get("flag", "--" + (flag.name or item.name).replace("_", "-")),
+            help=_help(texts[item.name]),
+            min=told.get("minimum"),
+            show_default=told.get("shown", shown),
+            rich_help_panel=flag.panel or told.get("panel", self.panel or getattr(self.kind, "panel", None)),
+        )
+        return Annotated[read | None if optional or self.sparse or item.default == () else read, option]
 
     def made(self, given: dict[str, Any]) -> Any:
         """The dataclass, or what was given of it; its parameters are taken out of all that are given."""
@@ -110,7 +119,7 @@ class Fields:
         return found if self.sparse else self.kind(**found)
 
     def _options(self) -> Iterator[tuple[Field[Any], Any, Flag]]:
-        hints = get_type_hints(self.kind)
+        hints = get_type_hints(self.kind, include_extras=True)
         for item in fields(self.kind):
             if item.name not in self.left_out:
                 yield item, hints[item.name], self.flags.get(item.name, Flag())
@@ -133,8 +142,8 @@ def flattened(function: Callable[..., None]) -> Callable[..., None]:
             groups[parameter.name] = elsewhere.made
             parameters += elsewhere.parameters()
         elif isinstance(kind, type) and is_dataclass(kind):
-            groups[parameter.name] = partial(_made, kind)
-            parameters += _declared(kind)
+            groups[parameter.name] = Fields(kind).made
+            parameters += Fields(kind).parameters()
         else:
             parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
 
@@ -147,21 +156,14 @@ def flattened(function: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def _made(group: type[Any], given: dict[str, Any]) -> Any:
-    return group(**{item.name: given.pop(item.name) for item in fields(group)})
+def asked(default: Any = MISSING, **told: Any) -> Any:
+    """A field of a group of options, and what its type and docstring do not say.
 
-
-def _declared(group: type[Any]) -> list[inspect.Parameter]:
-    hints = get_type_hints(group, include_extras=True)
-    return [
-        inspect.Parameter(
-            item.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if item.default is MISSING else item.default,
-            annotation=hints[item.name],
-        )
-        for item in fields(group)
-    ]
+    Args:
+        default: Its value where the option is not given.
+        told: `minimum` of a number; `panel` of `--help`; `flag`, its names; `shown`, the default as `--help` says it.
+    """
+    return field(default=default, metadata=told)
 
 
 def option(panel: str, *names: str, **settings: Any) -> Any:
@@ -179,7 +181,8 @@ def given_flags(group: Any) -> dict[str, bool]:
 
 def _flag(item: Field[Any], hint: Any) -> str:
     declared = next((m for m in getattr(hint, "__metadata__", ()) if isinstance(m, OptionInfo)), None)
-    names: list[str] = [str(declared.default), *(declared.param_decls or ())] if declared is not None else []
+    names = [item.metadata.get("flag", "")]
+    names += [str(declared.default), *(declared.param_decls or ())] if declared is not None else []
     return next((n for n in names if n.startswith("--")), "--" + item.name.replace("_", "-")).partition("/")[0]
 
 

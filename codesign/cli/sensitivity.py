@@ -21,24 +21,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ProofOptions:
-    """How long a design stays optimal; checked by `sensitivity`."""
+    """How long a design stays optimal; checked by `sensitivity`.
 
-    prove: Annotated[
-        bool,
-        typer.Option(
-            "--prove",
-            help="Also say over which factors of each constant a design stays optimal, by bounds of all others.",
-        ),
-    ] = False
-    design: Annotated[
-        int | None, typer.Option(help="With --prove: the trial of that design; default: the recommended one.")
-    ] = None
-    epsilon: Annotated[
-        float | None,
-        typer.Option(
-            help="With --prove: no design is better by more than this share in every objective; default: what the study has proven."
-        ),
-    ] = None
+    Args:
+        prove: Also say over which factors of each constant a design stays optimal, by bounds of all others.
+        design: With --prove: the trial of that design; default: the recommended one.
+        epsilon: With --prove: no design is better by more than this share in every objective; default: what the study
+            has proven.
+    """
+
+    prove: bool = False
+    design: int | None = None
+    epsilon: float | None = None
 
     def __post_init__(self) -> None:
         if not self.prove and (self.design is not None or self.epsilon is not None):

@@ -1,11 +1,12 @@
 """`codesign tensorize` without `--core`: the choices of a computation on an intrinsic, as a list or as the program of one."""
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from codesign.cli.compiling import echo_json
+from codesign.cli.options import asked
 from codesign.core.json_types import JsonObject
 
 if TYPE_CHECKING:
@@ -17,25 +18,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ListOptions:
-    """What was given on the command line about the intrinsic and the list; None or False where nothing was."""
+    """What was given on the command line about the intrinsic and the list; None or False where nothing was.
 
-    intrinsic: Annotated[
-        str | None, typer.Option(help="dot, gemv, gemm, conv2d, or notation of your own (not with --core).")
-    ] = None
-    size: Annotated[
-        str | None, typer.Option(help="Size of the intrinsic: 16x16x16 in order of appearance, or i=16,j=16,k=16.")
-    ] = None
-    partial: Annotated[
-        bool, typer.Option("--partial", help="Also choices that leave indices of the intrinsic unused.")
-    ] = False
-    unsound: Annotated[
-        bool, typer.Option("--unsound", help="Also choices that only the rule as printed in the paper accepts.")
-    ] = False
-    prove: Annotated[
-        bool | None,
-        typer.Option("--prove/--no-prove", help="Run every choice on a small instance and compare with einsum (yes)."),
-    ] = None
-    trees: Annotated[bool, typer.Option("--trees", help="Print the tensor syntax trees.")] = False
+    Args:
+        intrinsic: dot, gemv, gemm, conv2d, or notation of your own (not with --core).
+        size: Size of the intrinsic: 16x16x16 in order of appearance, or i=16,j=16,k=16.
+        partial: Also choices that leave indices of the intrinsic unused.
+        unsound: Also choices that only the rule as printed in the paper accepts.
+        prove: Run every choice on a small instance and compare with einsum (yes).
+        trees: Print the tensor syntax trees.
+    """
+
+    intrinsic: str | None = None
+    size: str | None = None
+    partial: bool = False
+    unsound: bool = False
+    prove: bool | None = asked(None, flag="--prove/--no-prove")
+    trees: bool = False
 
     def given(self) -> str | None:
         """The first option that was given."""

@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -35,34 +35,41 @@ _MOST_CALLS = 200_000
 
 @dataclass(frozen=True)
 class ProgramOptions:
-    """What was given on the command line; None where nothing was."""
+    """What was given on the command line; None where nothing was.
 
-    emit: Annotated[
-        str | None,
-        typer.Option(
-            help="Print a program instead: text (pseudo-code), json (instructions of the simulator) or gemmini."
-        ),
-    ] = None
-    stage: Annotated[int | None, typer.Option(help="Program of this stage (0, the whole, by default).")] = None
-    choice: Annotated[int | None, typer.Option(help="Number of the choice in the list (1).")] = None
-    tiles: Annotated[str | None, typer.Option(help="Iterations in the scratchpad together: k=32,x=32.")] = None
-    order: Annotated[str | None, typer.Option(help="Host loops from the outermost inwards: y,r,s,k,x,c.")] = None
-    capacity: Annotated[int | None, typer.Option(help="Scratchpad bytes (262144).")] = None
-    banks: Annotated[int | None, typer.Option(help="Scratchpad banks (4).")] = None
-    arch: Annotated[str | None, typer.Option(help="Design whose memories it uses: preset or file.")] = None
-    mapping: Annotated[
-        Path | None, typer.Option(help="Mapping file (of the padded computation) that gives the loops.")
-    ] = None
-    reuse: Annotated[
-        str | None, typer.Option(help="What of a sliding window stays on chip: resident (default) or walk.")
-    ] = None
-    run: Annotated[
-        bool | None, typer.Option("--run", help="Run the program in the simulator and compare with einsum.")
-    ] = None
-    seed: Annotated[int | None, typer.Option(help="Seed of the numbers it runs on.")] = None
-    bits: Annotated[int | None, typer.Option(help="Width of an element in the program (8).")] = None
-    partial_bits: Annotated[int | None, typer.Option(help="Width of a partial sum on chip (32).")] = None
-    out: Annotated[Path | None, typer.Option(help="Write the program to this file.")] = None
+    Args:
+        emit: Print a program instead: text (pseudo-code), json (instructions of the simulator) or gemmini.
+        stage: Program of this stage (0, the whole, by default).
+        choice: Number of the choice in the list (1).
+        tiles: Iterations in the scratchpad together: k=32,x=32.
+        order: Host loops from the outermost inwards: y,r,s,k,x,c.
+        capacity: Scratchpad bytes (262144).
+        banks: Scratchpad banks (4).
+        arch: Design whose memories it uses: preset or file.
+        mapping: Mapping file (of the padded computation) that gives the loops.
+        reuse: What of a sliding window stays on chip: resident (default) or walk.
+        run: Run the program in the simulator and compare with einsum.
+        seed: Seed of the numbers it runs on.
+        bits: Width of an element in the program (8).
+        partial_bits: Width of a partial sum on chip (32).
+        out: Write the program to this file.
+    """
+
+    emit: str | None = None
+    stage: int | None = None
+    choice: int | None = None
+    tiles: str | None = None
+    order: str | None = None
+    capacity: int | None = None
+    banks: int | None = None
+    arch: str | None = None
+    mapping: Path | None = None
+    reuse: str | None = None
+    run: bool | None = None
+    seed: int | None = None
+    bits: int | None = None
+    partial_bits: int | None = None
+    out: Path | None = None
 
     def given_of_choices(self) -> str | None:
         """The first option that only the program of a listed choice reads."""

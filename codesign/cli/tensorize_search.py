@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Annotated, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import typer
 
@@ -22,17 +22,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """What was given on the command line; None where nothing was."""
+    """What was given on the command line; None where nothing was.
 
-    core: Annotated[
-        str | None,
-        typer.Option(help="Search the best program on this core: gemmcore, gemvcore, dotcore or convcore."),
-    ] = None
-    design: Annotated[str | None, typer.Option(help="Changes to the core's preset: pe=8,banks=2.")] = None
-    search: Annotated[
-        str | None, typer.Option(help="heuristic (default), random, annealing, learned, or a trained policy:FILE.")
-    ] = None
-    evaluations: Annotated[int | None, typer.Option(help="Programs that the search scores (200).")] = None
+    Args:
+        core: Search the best program on this core: gemmcore, gemvcore, dotcore or convcore.
+        design: Changes to the core's preset: pe=8,banks=2.
+        search: heuristic (default), random, annealing, learned, or a trained policy:FILE.
+        evaluations: Programs that the search scores (200).
+    """
+
+    core: str | None = None
+    design: str | None = None
+    search: str | None = None
+    evaluations: int | None = None
 
     def given_without_core(self) -> str | None:
         """The first option that only a search reads, when no core is given."""

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, ClassVar
 
-from codesign.cli.options import option
+from codesign.cli.options import asked
 from codesign.core.errors import UserError, unknown_name
 
 if TYPE_CHECKING:
@@ -24,31 +24,19 @@ class TimingRequest:
     """What was asked for.
 
     Args:
-        timing: `ANALYTICAL` or `EVENT`.
-        timing_table: Of the constants.
-        trace: Where the timeline goes.
-        operation_limit: Of a simulation.
+        timing: analytical: everything overlaps; event: tiles, buffers and ports are simulated.
+        timing_table: Name or YAML file of the machine's timing constants; by default those named like the architecture,
+            else no latencies. `generated`: the hardware that `codesign build` generates.
+        trace: Write the timeline here (Chrome trace format, for ui.perfetto.dev).
+        operation_limit: Operations simulated before a run is cut short and reported as partial.
     """
 
-    timing: Annotated[
-        str,
-        option(_PANEL, help="analytical: everything overlaps; event: tiles, buffers and ports are simulated."),
-    ] = ANALYTICAL
-    timing_table: Annotated[
-        str | None,
-        option(
-            _PANEL,
-            help="Name or YAML file of the machine's timing constants; by default those named like the architecture, else no latencies. "
-            "`generated`: the hardware that `codesign build` generates.",
-        ),
-    ] = None
-    trace: Annotated[
-        Path | None, option(_PANEL, help="Write the timeline here (Chrome trace format, for ui.perfetto.dev).")
-    ] = None
-    operation_limit: Annotated[
-        int,
-        option(_PANEL, help="Operations simulated before a run is cut short and reported as partial.", min=1),
-    ] = DEFAULT_LIMIT
+    panel: ClassVar[str] = _PANEL
+
+    timing: str = ANALYTICAL
+    timing_table: str | None = None
+    trace: Path | None = None
+    operation_limit: int = asked(DEFAULT_LIMIT, minimum=1)
 
     def __post_init__(self) -> None:
         if self.timing not in (ANALYTICAL, EVENT):

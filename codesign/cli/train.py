@@ -9,7 +9,7 @@ from typing import Annotated, Any, Protocol, TypeAlias, TypedDict
 import typer
 
 from codesign.cli.compiling import echo_json
-from codesign.cli.options import command
+from codesign.cli.options import asked, command
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.plugins import entry_points
 
@@ -46,23 +46,33 @@ class Trainer(Protocol):
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """How a policy is trained; None where nothing was given."""
+    """How a policy is trained; None where nothing was given.
 
-    timesteps: Annotated[int, typer.Option(help="Steps in all, those before --resume included.", min=1)]
-    algorithm: Annotated[
-        str | None, typer.Option(help="dqn (4 linear layers, the default) or ppo (masked policy gradients).")
-    ] = None
-    cases: Annotated[
-        int | None, typer.Option(help="Random pairs of computation and accelerator to train on (256).")
-    ] = None
-    case_seed: Annotated[int | None, typer.Option(help="Seed of these pairs (0).")] = None
-    horizon: Annotated[int | None, typer.Option(help="Revisions of an episode (32).")] = None
-    width: Annotated[int | None, typer.Option(help="Units of a hidden layer (256).")] = None
-    learning_rate: Annotated[float | None, typer.Option(help="Of Adam (0.0005).")] = None
-    gamma: Annotated[float | None, typer.Option(help="Discount of later gains (0.9).")] = None
-    environments: Annotated[int | None, typer.Option(help="Environments stepped together (16).")] = None
-    checkpoint_every: Annotated[int | None, typer.Option(help="Steps between checkpoints (50000).")] = None
-    seed: Annotated[int, typer.Option(help="Seed of the learner and the episodes.")] = 0
+    Args:
+        timesteps: Steps in all, those before --resume included.
+        algorithm: dqn (4 linear layers, the default) or ppo (masked policy gradients).
+        cases: Random pairs of computation and accelerator to train on (256).
+        case_seed: Seed of these pairs (0).
+        horizon: Revisions of an episode (32).
+        width: Units of a hidden layer (256).
+        learning_rate: Of Adam (0.0005).
+        gamma: Discount of later gains (0.9).
+        environments: Environments stepped together (16).
+        checkpoint_every: Steps between checkpoints (50000).
+        seed: Seed of the learner and the episodes.
+    """
+
+    timesteps: int = asked(minimum=1)
+    algorithm: str | None = None
+    cases: int | None = None
+    case_seed: int | None = None
+    horizon: int | None = None
+    width: int | None = None
+    learning_rate: float | None = None
+    gamma: float | None = None
+    environments: int | None = None
+    checkpoint_every: int | None = None
+    seed: int = 0
 
 
 def register(app: typer.Typer) -> None:

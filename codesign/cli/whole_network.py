@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, ClassVar
 
 import typer
 
 from codesign.cli.compiling import echo_json
-from codesign.cli.options import given_flags, option
+from codesign.cli.options import asked, given_flags
 from codesign.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -47,59 +47,41 @@ class Output:
 
 @dataclass(frozen=True)
 class NetworkRequest:
-    """The network that is mapped or evaluated, and what happens between its layers; None where nothing was given."""
+    """The network that is mapped or evaluated, and what happens between its layers; None where nothing was given.
 
-    network: Annotated[
-        str | None,
-        option(_PANEL, help="Zoo name or ONNX file: every distinct layer of the network instead of one layer."),
-    ] = None
-    batch: Annotated[int | None, option(_PANEL, help="Inferences that run together.", min=1)] = None
-    seq: Annotated[int | None, option(_PANEL, help="Sequence length, for networks that have one.", min=1)] = None
-    past: Annotated[int | None, option(_PANEL, help="Tokens in the cache, for language models.", min=0)] = None
-    phase: Annotated[str | None, option(_PANEL, help="prefill or decode, for language models.")] = None
-    dims: Annotated[
-        str | None, option(_PANEL, help="Lengths of an ONNX file's free axes: --dims batch=4 seq=128 past=1024.")
-    ] = None
-    bits: Annotated[int | None, option(_PANEL, help="Width of an operand, default that of the MACs.", min=1)] = None
-    partial_bits: Annotated[
-        int | None, option(_PANEL, help="Width of a partial sum, default that of an operand.", min=1)
-    ] = None
-    precision: Annotated[
-        str | None,
-        option(
-            _PANEL, help='Widths by kind of tensor: W4A8, W4A16KV8, mxfp4, "W4A8,lm_head*=W8A16". Also of one layer.'
-        ),
-    ] = None
-    activations: Annotated[
-        str | None,
-        option(
-            _PANEL,
-            help="Between layers: dram (written and read back) or kept (on chip where they fit).",
-            show_default="dram",
-        ),
-    ] = None
-    activation_buffer: Annotated[
-        str | None,
-        option(_PANEL, help="On-chip memory set aside for kept activations, e.g. 64KiB.", show_default="0"),
-    ] = None
-    resident_weights: Annotated[
-        bool | None,
-        option(_PANEL, "--resident-weights", help="Weights are on chip for good instead of loaded each run."),
-    ] = None
+    Args:
+        network: Zoo name or ONNX file: every distinct layer of the network instead of one layer.
+        batch: Inferences that run together.
+        seq: Sequence length, for networks that have one.
+        past: Tokens in the cache, for language models.
+        phase: prefill or decode, for language models.
+        dims: Lengths of an ONNX file's free axes: --dims batch=4 seq=128 past=1024.
+        bits: Width of an operand, default that of the MACs.
+        partial_bits: Width of a partial sum, default that of an operand.
+        precision: Widths by kind of tensor: W4A8, W4A16KV8, mxfp4, "W4A8,lm_head*=W8A16". Also of one layer.
+        activations: Between layers: dram (written and read back) or kept (on chip where they fit).
+        activation_buffer: On-chip memory set aside for kept activations, e.g. 64KiB.
+        resident_weights: Weights are on chip for good instead of loaded each run.
+        zeros: Where tensors have zeros: a file of `codesign density`, or weight=2:4, weight=0.3,input=0.5 and so on.
+        zero_support: What the hardware does about them, beside what its file says: compressed, gating, skipping.
+    """
 
-    zeros: Annotated[
-        str | None,
-        option(
-            _PANEL,
-            help="Where tensors have zeros: a file of `codesign density`, or weight=2:4, weight=0.3,input=0.5 and so on.",
-        ),
-    ] = None
-    zero_support: Annotated[
-        str | None,
-        option(
-            _PANEL, help="What the hardware does about them, beside what its file says: compressed, gating, skipping."
-        ),
-    ] = None
+    panel: ClassVar[str] = _PANEL
+
+    network: str | None = None
+    batch: int | None = asked(None, minimum=1)
+    seq: int | None = asked(None, minimum=1)
+    past: int | None = asked(None, minimum=0)
+    phase: str | None = None
+    dims: str | None = None
+    bits: int | None = asked(None, minimum=1)
+    partial_bits: int | None = asked(None, minimum=1)
+    precision: str | None = None
+    activations: str | None = asked(None, shown="dram")
+    activation_buffer: str | None = asked(None, shown="0")
+    resident_weights: bool | None = None
+    zeros: str | None = None
+    zero_support: str | None = None
 
     def refuse_without_network(self) -> None:
         """Refuse options that only a network has.

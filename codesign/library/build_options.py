@@ -15,9 +15,10 @@ class BuildOptions:
     """What is built, and what is done with it.
 
     Args:
-        trial: Number of the trial in the study that is built.
+        trial: Number of the trial in the study.
         layer: Name of a recorded layer, or a layer such as ``gemm M=32 N=32 K=32``.
-        space: Space of the design, where no study and no files say it; or ``module:attribute`` of a study's own.
+        space: Space of the design, where no study and no files say it: scratchpad, gemmcore, gemvcore, dotcore, convcore; or
+            ``module:attribute`` of a study's own.
         design: Changes to the space's preset, such as ``pe=8,banks=2``.
         bus_bytes: Bytes of a beat, for files; default 16.
         burst_bytes: Bytes of a burst, for files; default 256.
@@ -25,15 +26,15 @@ class BuildOptions:
             does one thing after another.
         evaluations: Mappings or programs searched for a design of `space`.
         remap: Whether a mapping with sums of 32 bits is searched instead of the recorded one.
-        seed: Of the operands and the search.
+        seed: Seed of the operands and the search.
         simulate: Whether it is run and compared with ``einsum`` and the cost model.
         synthesize: Whether it is mapped to an open cell library.
-        power: Whether its power in the run is measured on the mapped netlist; that simulates and synthesises, too.
+        power: Whether its power in the run is measured on the mapped netlist, which is simulated and synthesised for it.
         simulator: ``verilator`` or ``amaranth``; default verilator where it is.
         host_driver: Whether a host's program in C is written, and run around the simulated machine.
         network: ONNX network of integers that the host runs, launch by launch, instead of a layer.
-        memory: DRAM device of the timing tier whose banks and refresh answer the simulated machine; with ``amaranth``.
-        axi: Whether the port to DRAM is one of AXI4.
+        memory: DRAM device of the timing tier, e.g. ddr4_2400_x16, whose banks and refresh answer the simulated machine.
+        axi: Whether the port to DRAM is one of AXI4: aligned beats, bursts within 4 KB.
         answers: ``in_order``, or ``by_tag`` where the memory may answer requests under way in any order.
     """
 
