@@ -1,12 +1,13 @@
 """Kinds of cores of a system, and which core is of which (docs/explanation/many-cores.md, rules M121, M122)."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 from codesign.arch.architecture import Architecture, LevelKind, StorageLevel
-from codesign.arch.files import architecture_from_json
+from codesign.arch.files import architecture_from_json, architecture_to_json
 from codesign.arch.many_core import FIRST_KIND, Buffer, CoreKind, ManyCore, VectorMacCore, mesh_order
 from codesign.arch.presets import fill_figures, load_preset
 from codesign.core.errors import UserError
@@ -62,13 +63,28 @@ def whole_architecture(kind: CoreKind) -> Architecture:
     name = kind.architecture
     if name is None:
         raise UserError("a record is no architecture", where=f"kind {kind.name!r}")
-    if not name.endswith((".yaml", ".yml", ".json")):
+    if name.startswith("{"):
+        found = architecture_from_json(json.loads(name), f"kind {kind.name!r}")
+    elif name.endswith((".yaml", ".yml", ".json")):
+        found = _of_file(kind, Path(name))
+    else:
         return load_preset(name)
-    raw = read_structured(Path(name))
-    if not isinstance(raw, dict) or "architecture" not in raw:
-        raise UserError("expected `architecture:`", where=f"kind {kind.name!r}, {name}")
-    found = architecture_from_json(raw["architecture"], name, folder=Path(name).parent)
     return found if found.technology is None else fill_figures(found)
+
+
+def with_architecture(kind: CoreKind, folder: Path) -> CoreKind:
+    """The kind with the architecture of its file, which counts from a folder, written out: a record of it needs no file."""
+    name = kind.architecture
+    if name is None or not name.endswith((".yaml", ".yml", ".json")):
+        return kind
+    return replace(kind, architecture=json.dumps(architecture_to_json(_of_file(kind, folder / name))))
+
+
+def _of_file(kind: CoreKind, path: Path) -> Architecture:
+    raw = read_structured(path)
+    if not isinstance(raw, dict) or "architecture" not in raw:
+        raise UserError("expected `architecture:`", where=f"kind {kind.name!r}, {path}")
+    return architecture_from_json(raw["architecture"], str(path), folder=path.parent)
 
 
 @cache

@@ -109,7 +109,7 @@ class CoreKind:
     Args:
         name: What `places` call it.
         core: What such a core is; left out where an architecture is named.
-        architecture: Name or file of an architecture; its DRAM is left out, its outermost buffer is what the network fills.
+        architecture: Name or file of an architecture, or the architecture as JSON; its DRAM is left out, its outermost buffer is what the network fills.
         vector_unit_macs: Operations a cycle of the vector unit beside an architecture.
         vector_unit_pj: Energy of one.
         output_reserve_bytes: Bytes of an architecture's buffer kept for outputs.

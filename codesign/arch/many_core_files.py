@@ -3,7 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-from codesign.arch.many_core import CoreKind, ManyCore
+from codesign.arch.core_kinds import with_architecture
+from codesign.arch.many_core import ManyCore
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.files import read_structured
 from codesign.core.specs import spec_from_json
@@ -33,12 +34,4 @@ def load_system(name: str) -> ManyCore:
         system = spec_from_json(ManyCore, raw, str(path))
     except UserError as error:
         raise error.within(str(path)) from None
-    return replace(system, kinds=tuple(_from_folder(kind, path.parent) for kind in system.kinds))
-
-
-def _from_folder(kind: CoreKind, folder: Path) -> CoreKind:
-    """A kind whose architecture, where it is a file, counts from the system's folder."""
-    name = kind.architecture
-    if name is None or not name.endswith((".yaml", ".yml", ".json")):
-        return kind
-    return replace(kind, architecture=str(folder / name))
+    return replace(system, kinds=tuple(with_architecture(kind, path.parent) for kind in system.kinds))

@@ -1,12 +1,15 @@
 """Systems with several kinds of cores: files, parts, buffers, mappings, costs, pictures (rules M121 to M127)."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from codesign.arch import many_core_files
 from codesign.arch.architecture import Architecture
 from codesign.arch.chiplet_cost import core_areas_um2, money
 from codesign.arch.core_kinds import kind_counts, own_architecture, record_of, whole_architecture
@@ -221,6 +224,15 @@ def test_architectures_are_mapped_by_the_exact_mapper_and_proven() -> None:
     drawn = page(evaluator, found, bound, simulated)
     assert "2 channels of 16,384 MACs" in drawn and "of kind channels at (1, 1)" in drawn
     assert drawn.count("stroke:#c8553d") >= 2 and "Border of a core: its kind" in drawn
+
+
+def test_a_record_of_a_system_needs_no_file_of_its_architectures() -> None:
+    duo = load_system("tpu-duo")
+    recorded = json.dumps(spec_to_json(duo))
+    assert ".yaml" not in recorded
+    again = spec_from_json(ManyCore, json.loads(recorded), "recorded")
+    file = Path(many_core_files.__file__).parent / "systems" / "cores" / "channel-array.yaml"
+    assert whole_architecture(again.kinds[0]) == whole_architecture(CoreKind("channels", architecture=str(file)))
 
 
 def test_costs_are_those_of_each_kind() -> None:
