@@ -5,6 +5,7 @@ operand that is not there, or a retrieval without a copy is a fault, and what co
 an ordinary run of the graph gives. The bytes moved are counted and must equal the objective.
 """
 
+import math
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,12 +14,17 @@ import numpy as np
 import numpy.typing as npt
 
 from codesign.core.errors import CodesignError
-from codesign.scheduling.cosma.graph import OperatorGraph, common_divisor
+from codesign.scheduling.cosma.graph import OperatorGraph
 from codesign.scheduling.cosma.plan import Plan, Residency
 
 Data = npt.NDArray[np.uint8]
 Kernel = Callable[[int, Sequence[Data], Data, Sequence[int]], list[Data]]
 """Operator, its inputs in the order of the graph, its parameters, sizes of its outputs -> its outputs."""
+
+
+def common_divisor(graph: OperatorGraph, *extra: int) -> int:
+    """The largest number that divides every size of the graph and the `extra` numbers."""
+    return math.gcd(*graph.index.size_bytes, *graph.index.parameter_bytes, *extra)
 
 
 class ExecutionFaultError(CodesignError):

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, Fanout, LevelKind, StorageLevel
+from codesign.formats.timeloop.added_levels import level_by_level
+from codesign.formats.timeloop.mapping import directives_of
 from codesign.mapping.mapping import LevelMapping, Mapping
 from codesign.workloads.computation import AffineIndex, Computation, Role, Tensor
 from tests.reference_data import REFERENCE
@@ -20,6 +22,13 @@ class Case:
     architecture: Architecture
     mapping: Mapping
     expected: dict[str, Any]
+
+
+def mapping_to_timeloop(
+    mapping: Mapping, computation: Computation, architecture: Architecture
+) -> list[dict[str, object]]:
+    """The directives of a mapping with one place per level; `mapping_from_timeloop` gives a mapping of equal counts back."""
+    return directives_of(level_by_level(mapping, architecture, allow_added=False).levels, computation)
 
 
 def cases() -> Iterator[Case]:

@@ -10,7 +10,7 @@ from enum import Enum
 from functools import cached_property
 
 from codesign.core.errors import UserError, unknown_name
-from codesign.workloads.computation import Computation, Role
+from codesign.workloads.computation import Computation
 
 
 class OperatorKind(Enum):
@@ -298,15 +298,6 @@ class Network:
         """The parameters an operator reads, each once."""
         found = (self.tensor_by_name[n] for n in dict.fromkeys(operator.inputs))
         return tuple(t for t in found if t.is_parameter)
-
-    def has_activation_weights(self, operator: Operator) -> bool:
-        """Whether what the computation calls weights are activations (both operands of an attention product)."""
-        if operator.computation is None:
-            return False
-        weights = (
-            n for t, n in zip(operator.computation.tensors, operator.operands, strict=True) if t.role is Role.WEIGHT
-        )
-        return any(not self.tensor_by_name[n].is_parameter for n in weights)
 
     def distinct_layers(self) -> tuple[LayerGroup, ...]:
         """The computations without repetition, in order of first appearance, each with its operators."""

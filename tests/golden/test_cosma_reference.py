@@ -10,13 +10,13 @@ import pytest
 from codesign.core.goals import Proof
 from codesign.scheduling.cosma.baselines import Replacement, schedule_baseline
 from codesign.scheduling.cosma.fusion import fuse_operators
-from codesign.scheduling.cosma.graph import OperatorGraph, common_divisor, read_graph
+from codesign.scheduling.cosma.graph import OperatorGraph, read_graph
 from codesign.scheduling.cosma.peak import lowest_peak_order
 from codesign.scheduling.cosma.replacement import best_replacement
 from codesign.scheduling.cosma.result import Schedule
 from codesign.scheduling.cosma.solve import Route, schedule_cosma
 from codesign.scheduling.cosma.time_indexed import order_jointly
-from tests.cosma_executor import execute
+from tests.cosma_executor import common_divisor, execute
 from tests.reference_data import REFERENCE, lacks, needs_data, supporting_files
 
 DATA = REFERENCE / "cosma"

@@ -17,6 +17,7 @@ from codesign.scheduling.soma.model.from_network import graph_from_network
 from codesign.workloads.load import load_network
 from codesign.workloads.network import Network, OperatorKind
 from codesign.workloads.traffic import operator_traffic
+from tests.attention_products import has_activation_weights
 from tests.examples import examples
 from tests.onnx_models import REPEATS, GraphMaker, LlamaBlock
 
@@ -124,7 +125,7 @@ def test_random_decoder_blocks(
         check(path, block.macs(batch, seq, past or 0), block.weights, dims)
         network = load_network(path, dims=dims)
         attended = seq + (past or 0)
-        products = [o for o in network.operators if network.has_activation_weights(o)]
+        products = [o for o in network.operators if has_activation_weights(network, o)]
         assert len(products) == 2
         operands = sum(network.tensor_by_name[o.operands[1]].elements for o in products)
         assert operands == block.cache_elements(batch, attended)  # keys and values once, not once a head

@@ -22,7 +22,7 @@ from codesign.formats.documents import dump_yaml, parse_yaml
 from codesign.formats.timeloop.architecture import architecture_from_timeloop
 from codesign.formats.timeloop.architecture_writer import architecture_to_timeloop, energy_table_of
 from codesign.formats.timeloop.energy_table import apply_energy_table
-from codesign.formats.timeloop.mapping import mapping_from_timeloop, mapping_to_timeloop
+from codesign.formats.timeloop.mapping import mapping_from_timeloop
 from codesign.formats.timeloop.problem import computation_from_timeloop, computation_to_timeloop
 from codesign.mapping.constraints import Constraints, LevelConstraints
 from codesign.mapping.files import constraints_from_json, constraints_to_json, mapping_from_json, mapping_to_json
@@ -30,6 +30,7 @@ from codesign.mapping.mapping import Axis, LevelMapping, Mapping
 from codesign.mapping.validate import check_mapping
 from codesign.workloads.computation import Computation
 from codesign.workloads.files import computation_from_json, computation_to_json
+from tests.timeloop_reference import mapping_to_timeloop
 
 SETTINGS = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 

@@ -15,7 +15,7 @@ from typing import Any
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.fields import Fields, describe
-from codesign.formats.timeloop.added_levels import AXES, level_by_level
+from codesign.formats.timeloop.added_levels import AXES
 from codesign.mapping.constraints import Constraints, FactorRange, Keep, LevelConstraints
 from codesign.mapping.mapping import Axis, LevelMapping, Mapping
 from codesign.workloads.computation import Computation
@@ -340,20 +340,6 @@ def _constrain(entry: LevelConstraints, item: _Directive, computation: Computati
             where=item.where,
         )
     return replace(entry, spatial=exact, along_x=frozenset(dims[: item.split]))
-
-
-def mapping_to_timeloop(
-    mapping: Mapping, computation: Computation, architecture: Architecture
-) -> list[dict[str, object]]:
-    """The directives of a mapping with one place per level; `mapping_from_timeloop` gives a mapping of equal counts back.
-
-    A dimension that a level unrolls along both axes, which these files cannot say, is laid along one, if all
-    then fits the mesh. No count depends on the axis.
-
-    Raises:
-        UserError: It has not one place per level (`codesign.formats.timeloop.added_levels` says what can be done).
-    """
-    return directives_of(level_by_level(mapping, architecture, allow_added=False).levels, computation)
 
 
 def directives_of(levels: Iterable[LevelMapping], computation: Computation) -> list[dict[str, object]]:

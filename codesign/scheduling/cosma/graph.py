@@ -4,7 +4,6 @@ One operator runs at a time. While it runs, its inputs, its outputs and, when pa
 parameters lie in the scratchpad together. An operator without inputs brings a network input on chip.
 """
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -356,9 +355,3 @@ def _descendants(outputs: Sequence[tuple[int, ...]], consumers: Sequence[Iterabl
             for reader in consumers[tensor]:
                 below[position] |= below[reader] | 1 << reader
     return tuple(below)
-
-
-def common_divisor(graph: OperatorGraph, *extra: int) -> int:
-    """The largest number that divides every size of the graph and the `extra` numbers."""
-    index = graph.index
-    return math.gcd(*index.size_bytes, *index.parameter_bytes, *extra)

@@ -36,6 +36,7 @@ from codesign.workloads.serving import (
 )
 from codesign.workloads.zoo import build_model
 from codesign.workloads.zoo.language_models import LANGUAGE_MODELS, LanguageModel
+from tests.attention_products import has_activation_weights
 
 TINY = LanguageModel(2, 64, 8, 2, 8, 128, 512, 4096)
 ARCHITECTURE = load_preset("soma-edge")
@@ -136,7 +137,9 @@ def test_the_batch_at_which_decoding_is_bound_by_arithmetic() -> None:
 
     def times(batch: int) -> tuple[float, float]:
         net = spec.decode(8, None, batch)
-        caches = sum(net.tensor_by_name[o.operands[1]].elements for o in net.operators if net.has_activation_weights(o))
+        caches = sum(
+            net.tensor_by_name[o.operands[1]].elements for o in net.operators if has_activation_weights(net, o)
+        )
         return net.macs / ARCHITECTURE.mac_units, (net.weight_bytes + caches) / rate
 
     assert times(least)[0] >= times(least)[1]

@@ -9,12 +9,12 @@ from codesign.formats.timeloop.mapping import (
     constraints_from_timeloop,
     constraints_to_timeloop,
     mapping_from_timeloop,
-    mapping_to_timeloop,
 )
 from codesign.mapping.constraints import Constraints, FactorRange, LevelConstraints
 from codesign.mapping.mapping import LevelMapping, Mapping, Spatial, Storage, Temporal
 from codesign.mapping.validate import check_mapping
 from codesign.workloads.computation import Computation
+from tests.timeloop_reference import mapping_to_timeloop
 
 GEMM = Computation.parse("Z[M,N] += A[M,K] * B[K,N]", M=8, N=8, K=4)
 WORDY = Computation.parse("Z[MM,NN] += A[MM,KK] * B[KK,NN]", MM=8, NN=8, KK=4)

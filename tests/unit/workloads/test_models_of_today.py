@@ -14,6 +14,7 @@ from codesign.workloads.zoo.language_models import LANGUAGE_MODELS, decode_macs
 from codesign.workloads.zoo.routing import Routing, expected_distinct, expert_load
 from codesign.workloads.zoo.speech import SPEECH_MODELS
 from codesign.workloads.zoo.state_space import STATE_SPACE_MODELS
+from tests.attention_products import has_activation_weights
 from tests.examples import examples
 from tests.zoo_closed_forms import cross_macs, decoder_macs, encoder_macs, prefill_macs, published_parameters
 
@@ -98,7 +99,7 @@ def test_a_cache_is_read_once_and_appended() -> None:
     net = load_network("llama3_8b_block", phase="decode", past=1000, batch=2)
     appends = [o for o in net.operators if o.kind is OperatorKind.APPEND]
     assert len(appends) == 2
-    products = [o for o in net.operators if net.has_activation_weights(o)]
+    products = [o for o in net.operators if has_activation_weights(net, o)]
     read = sum(net.tensor_by_name[o.operands[1]].elements for o in products)
     assert read == 2 * 2 * 8 * 128 * 1001  # keys and values of 8 heads, though 32 heads ask
     graph = graph_from_network(net)

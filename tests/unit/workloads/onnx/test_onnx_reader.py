@@ -15,6 +15,7 @@ from codesign.workloads.fuse import fuse
 from codesign.workloads.load import load_network
 from codesign.workloads.network import Network, OperatorKind
 from codesign.workloads.onnx.reader import load_onnx
+from tests.attention_products import has_activation_weights
 
 Dim = int | str | None
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
@@ -114,7 +115,7 @@ def test_attention_block_of_any_batch_and_length(tmp_path: Path, batch: int, seq
     net = load_onnx(attention_block(tmp_path), batch=batch, seq=seq)
     products = [o for o in net.operators if o.kind is OperatorKind.MATMUL]
     assert net.macs == batch * (4 * seq * 32 * 32 + 2 * 4 * seq * seq * 8)
-    assert [o.name for o in products if net.has_activation_weights(o)] == ["qk", "pv"]
+    assert [o.name for o in products if has_activation_weights(net, o)] == ["qk", "pv"]
     assert net.operator_by_name["qk"].computation.sizes == {"B": 4 * batch, "M": seq, "N": seq, "K": 8}  # type: ignore[union-attr]
     assert net.tensor_by_name["scores"].batch_axis == 0
     assert not net.fixed_batch
@@ -265,7 +266,7 @@ def test_products_with_parameters_on_either_side(tmp_path: Path) -> None:
     for net in (left, right):
         operator = net.operators[0]
         assert operator.operands == ("x", "w", "y")  # parameters are the weights
-        assert not net.has_activation_weights(operator)
+        assert not has_activation_weights(net, operator)
 
 
 def test_einsum_is_its_own_notation(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from codesign.scheduling.cosma.load import load_graph
 from codesign.scheduling.soma.model.from_network import graph_from_network
 from codesign.workloads.load import load_network
+from tests.attention_products import has_activation_weights
 
 WIDTH, HEADS, KEY_HEADS, HIDDEN, D = 64, 4, 2, 96, 16
 WEIGHTS = 2 * WIDTH * WIDTH + 2 * WIDTH * KEY_HEADS * D + 3 * WIDTH * HIDDEN
@@ -83,5 +84,5 @@ def test_exports_of_a_decoder_block(tmp_path: Path, mode: str, dynamo: bool) -> 
     assert network.weight_bytes == WEIGHTS and network.warnings == ()
     graph = graph_from_network(network)
     assert (3 * graph.macs, graph.weight_bytes) == (macs, WEIGHTS)
-    products = [o for o in network.operators if network.has_activation_weights(o)]
+    products = [o for o in network.operators if has_activation_weights(network, o)]
     assert [network.tensor_by_name[o.operands[1]].elements for o in products] == [3 * KEY_HEADS * D * 101] * 2
