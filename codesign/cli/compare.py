@@ -64,8 +64,8 @@ def register(app: typer.Typer) -> None:
 
 def _print(comparison: "Comparison", written: list[Path]) -> None:
     from rich.console import Console
-    from rich.table import Table
 
+    from codesign.cli.tables import make_table
     from codesign.evaluation.metrics import format_si, unit_of
     from codesign.optim.certify import above
     from codesign.report.compare import describe
@@ -74,17 +74,12 @@ def _print(comparison: "Comparison", written: list[Path]) -> None:
         format_si(r, unit_of(o)) for r, o in zip(comparison.reference, comparison.objectives, strict=True)
     )
     # two tables, since one does not fit the 80 columns of a terminal
-    table = Table(title=f"hypervolume in decades^{len(comparison.objectives)}, reference point ({reference})")
-    reached = Table(title=f"trials to a share of the {comparison.best:.4f} that all runs reach together")
     certified = any(group.certified is not None for group in comparison.groups)
-    levels = [f"{100 * level / comparison.best:.3g} %" for level in comparison.levels]
-    for made, names in (
-        (table, ("runs", "trials", "lower quartile", "median", "upper quartile")),
-        (reached, [*levels, "certified"] if certified else levels),
-    ):
-        made.add_column("optimiser", overflow="fold")
-        for name in names:
-            made.add_column(name, justify="right")
+    levels = [f"{100 * level / comparison.best:.3g} %>" for level in comparison.levels]
+    title = f"hypervolume in decades^{len(comparison.objectives)}, reference point ({reference})"
+    table = make_table(title, "optimiser~", "runs>", "trials>", "lower quartile>", "median>", "upper quartile>")
+    title = f"trials to a share of the {comparison.best:.4f} that all runs reach together"
+    reached = make_table(title, "optimiser~", *levels, *(["certified>"] if certified else []))
     for group in comparison.groups:
         quartiles = (f"{v:.4f}" for v in group.quartiles[:, -1])
         table.add_row(group.optimizer, str(len(group.seeds)), str(group.curves.shape[1]), *quartiles)

@@ -2,25 +2,19 @@
 
 from typing import TYPE_CHECKING
 
-from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from codesign.arch.architecture import Architecture, Ports, StorageLevel
+from codesign.cli.tables import make_console, make_table
 from codesign.core.json_types import JsonObject
 from codesign.workloads.computation import Computation
 
 if TYPE_CHECKING:
     from codesign.cost.cost import Cost, ZeroMacs
 
-MIN_WIDTH = 120
-"""Columns at least: a number that is cut short is worse than a line that wraps."""
-
-
-def make_console() -> Console:
-    """A console on stdout wide enough for the tables."""
-    console = Console(highlight=False)
-    return console if console.width >= MIN_WIDTH else Console(highlight=False, width=MIN_WIDTH)
+_CLOSE = (0, 1, 0, 0)
+"""Padding of wide tables."""
 
 
 def print_cost(computation: Computation, architecture: Architecture, cost: "Cost") -> None:
@@ -100,16 +94,9 @@ def bandwidth_text(level: StorageLevel) -> str:
 
 
 def _traffic_table(cost: "Cost") -> Table:
-    table = Table(
-        title="Accesses: elements, totals over all instances (tile: of one instance)",
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-    )
-    table.add_column("level", no_wrap=True)
-    table.add_column("tensor", no_wrap=True)
-    for header in ("tile", "reads", "fills", "updates", "energy (pJ)", "share"):
-        table.add_column(header, justify="right", no_wrap=True)
+    numbers = ("tile>", "reads>", "fills>", "updates>", "energy (pJ)>", "share>")
+    title = "Accesses: elements, totals over all instances (tile: of one instance)"
+    table = make_table(title, "level", "tensor", *numbers, padding=_CLOSE)
     for level in cost.levels:
         for tensor in level.tensors:
             counts = [f"{n:,}" for n in (tensor.tile_words, tensor.reads, tensor.fills, tensor.updates)]
@@ -122,17 +109,9 @@ def _traffic_table(cost: "Cost") -> Table:
 
 
 def _zeros_table(cost: "Cost", macs: "ZeroMacs") -> Table:
-    table = Table(
-        title="Zeros, expected: accesses gated and skipped, metadata moved, non-zeros in a tile (overflow: chance it does not fit)",
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-    )
-    table.add_column("level", no_wrap=True)
-    table.add_column("tensor", no_wrap=True)
-    headers = ("dense reads", "actual", "gated", "skipped", "metadata bytes", "non-zeros held", "overflow")
-    for header in headers:
-        table.add_column(header, justify="right", no_wrap=True)
+    title = "Zeros, expected: accesses gated and skipped, metadata moved, non-zeros in a tile (overflow: chance it does not fit)"
+    numbers = ("dense reads>", "actual>", "gated>", "skipped>", "metadata bytes>", "non-zeros held>", "overflow>")
+    table = make_table(title, "level", "tensor", *numbers, padding=_CLOSE)
     for level in cost.levels:
         for tensor in level.tensors:
             zeros = tensor.zeros
@@ -156,15 +135,9 @@ def _energy(energy_pj: float, cost: "Cost") -> tuple[str, str]:
 
 
 def _level_table(architecture: Architecture, cost: "Cost") -> Table:
-    table = Table(
-        title="Resources: cycles in which each is busy; the largest is the latency (bandwidth: bytes per cycle of one instance)",
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-    )
-    table.add_column("level", no_wrap=True)
-    for header in ("instances used", "bytes used", "bytes available", "bandwidth", "busy cycles", "share", ""):
-        table.add_column(header, justify="right", no_wrap=True)
+    title = "Resources: cycles in which each is busy; the largest is the latency (bandwidth: bytes per cycle of one instance)"
+    numbers = ("instances used>", "bytes used>", "bytes available>", "bandwidth>", "busy cycles>", "share>", ">")
+    table = make_table(title, "level", *numbers, padding=_CLOSE)
     for level in cost.levels:
         capacity = "unbounded" if level.capacity_bytes is None else f"{level.capacity_bytes:,.0f}"
         bandwidth = bandwidth_text(architecture.level(level.level))

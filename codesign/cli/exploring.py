@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any, final
 
 import numpy as np
-from rich.box import SIMPLE
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 from codesign.cli.inputs import counted
+from codesign.cli.tables import make_table
 from codesign.evaluation.metrics import UNITS, format_si, unit_of
 from codesign.optim.certificate import Certificate
 from codesign.study.contended import CONTENTION_FILE
@@ -214,14 +214,11 @@ def print_front(study: Study, console: Console) -> None:
 def front_table(study: Study) -> Table:
     """The front as a table: metrics first (objectives starred), then parameters."""
     front = study.front()
-    table = Table(box=SIMPLE, title=f"Pareto front: {len(front)} of {counted(len(study.trials), 'design')}")
-    table.add_column("trial", justify="right", no_wrap=True)
     usual = [f for f in ("latency_s", "energy_j", "power_w", "area_mm2") if f in UNITS]
     shown = [*usual, *(o for o in study.objectives if o not in usual)]
-    for field in shown:
-        star = "*" if field in study.objectives else ""
-        table.add_column(field.rsplit("_", 1)[0] + star, justify="right", no_wrap=True)
-    table.add_column("design", overflow="fold")
+    heads = [f"{o.rsplit('_', 1)[0]}{'*' if o in study.objectives else ''}>" for o in shown]
+    title = f"Pareto front: {len(front)} of {counted(len(study.trials), 'design')}"
+    table = make_table(title, "trial>", *heads, "design~")
     for trial in front:
         figures = [format_si(trial.metrics[f], unit_of(f)) for f in shown]
         table.add_row(
@@ -236,15 +233,9 @@ def front_table(study: Study) -> Table:
 
 def timed_table(run: StudyRun) -> Table:
     """The front under both models: cycles, what makes the difference, whether the design stays on the front."""
-    table = Table(
-        box=SIMPLE,
-        title=f"The front event-timed; of the slowest layer, what is busiest and what it waits for ({TIMING_FILE})",
-    )
-    table.add_column("trial", justify="right", no_wrap=True)
-    for header in ("analytical cycles", "event cycles", "more"):
-        table.add_column(header, justify="right", no_wrap=True)
-    for header in ("busiest", "waits for", "kept"):
-        table.add_column(header, overflow="fold")
+    title = f"The front event-timed; of the slowest layer, what is busiest and what it waits for ({TIMING_FILE})"
+    heads = ("trial>", "analytical cycles>", "event cycles>", "more>", "busiest~", "waits for~", "kept~")
+    table = make_table(title, *heads)
     for design in run.timed:
         network = design.network
         more = f"{network.latency_cycles / network.analytic_cycles - 1:+.1%}"
@@ -257,9 +248,8 @@ def timed_table(run: StudyRun) -> Table:
 
 def contended_table(run: StudyRun) -> Table:
     """The front of systems of many cores under both models, and whether each design stays on it."""
-    table = Table(box=SIMPLE, title=f"The front on routers and DRAM queues ({CONTENTION_FILE})")
-    for header in ("trial", "analytical cycles", "simulated cycles", "more", "kept"):
-        table.add_column(header, justify="right", no_wrap=True)
+    heads = ("trial>", "analytical cycles>", "simulated cycles>", "more>", "kept>")
+    table = make_table(f"The front on routers and DRAM queues ({CONTENTION_FILE})", *heads)
     for design in run.contended:
         more = f"{design.simulated / design.analytic - 1:+.1%}"
         cycles = (f"{design.analytic:,.0f}", f"{design.simulated:,.0f}")

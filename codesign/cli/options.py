@@ -80,7 +80,7 @@ class Fields:
         """One for each field."""
         texts = field_texts(self.kind)
         for item, hint, flag in self._options():
-            if is_dataclass(hint):
+            if isinstance(hint, type) and is_dataclass(hint):
                 yield from replace(self, kind=hint).parameters()
                 continue
             default = None if self.sparse or item.default == () else item.default
@@ -111,7 +111,7 @@ class Fields:
         """The dataclass, or what was given of it; its parameters are taken out of all that are given."""
         found = {}
         for item, hint, flag in self._options():
-            if is_dataclass(hint):
+            if isinstance(hint, type) and is_dataclass(hint):
                 found[item.name] = replace(self, kind=hint).made(given)
                 continue
             value = given.pop(flag.parameter(item))

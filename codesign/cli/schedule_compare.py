@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from codesign.cli import schedule_cosma, schedule_fused, schedule_soma
 from codesign.cli.compiling import echo_json
-from codesign.cli.schedule_options import ScheduleOptions
+from codesign.cli.schedule_options import NETWORK, ScheduleOptions
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.files import write_json
 from codesign.core.json_types import JsonObject
@@ -14,23 +14,7 @@ if TYPE_CHECKING:
     from codesign.arch.architecture import Architecture
     from codesign.scheduling.protocol import ScheduleResult
 
-_SHARED = frozenset(
-    {
-        "scheduler",
-        "output_format",
-        "network",
-        "arch",
-        "phase",
-        "seq",
-        "past",
-        "dims",
-        "batch",
-        "capacity",
-        "time_limit",
-        "seed",
-        "out",
-    }
-)
+_SHARED = NETWORK | {"scheduler", "output_format", "capacity", "time_limit", "seed", "out"}
 """Options that mean the same to every scheduler."""
 
 
@@ -187,14 +171,11 @@ def _to_json(row: Row) -> JsonObject:
 
 def _print(rows: list[Row], options: ScheduleOptions) -> None:
     from rich.console import Console
-    from rich.table import Table
 
     from codesign.arch.provenance import recorded_text
+    from codesign.cli.tables import make_table
 
-    table = Table(title=f"{options.network} on {options.arch}", title_justify="left")
-    table.add_column("")
-    for row in rows:
-        table.add_column(row.scheduler, justify="right")
+    table = make_table(f"{options.network} on {options.arch}", "", *(f"{row.scheduler}>" for row in rows))
     lines = (
         ("operators", "operators", ",d"),
         ("MACs", "macs", ",d"),

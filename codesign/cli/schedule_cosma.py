@@ -14,6 +14,7 @@ import typer
 from codesign.cli.compiling import echo_json
 from codesign.cli.inputs import parse_dims
 from codesign.cli.schedule_events import print_events, save_trace, timing_table, wants_events, write_page
+from codesign.cli.schedule_options import NETWORK
 from codesign.core.errors import UserError
 from codesign.core.files import write_atomic, write_json
 from codesign.core.json_types import JsonObject
@@ -30,10 +31,7 @@ if TYPE_CHECKING:
 _Choice = TypeVar("_Choice", bound=Enum)
 SPILLS_SHOWN = 12
 """Spills the text output lists."""
-_GRAPH = frozenset(
-    {"network", "arch", "phase", "seq", "past", "dims", "batch", "capacity", "parameters", "unfused", "html", "out"}
-    | {"timing", "timing_table", "trace"}
-)
+_GRAPH = NETWORK | {"capacity", "parameters", "unfused", "html", "out", "timing", "timing_table", "trace"}
 _POLICIES = ("belady", "lru", "greedy")
 _ORDERS = {"": "default", "-mpmf": "minimum-peak"}
 _BASELINES = {f"{policy}{suffix}": (policy, order) for policy in _POLICIES for suffix, order in _ORDERS.items()}
@@ -296,14 +294,13 @@ def _print_schedule(schedule: Schedule, answer: Answer) -> None:
 def _print_baselines(schedule: Schedule) -> None:
     """The table against what frameworks do, and what is spilled."""
     from rich.console import Console
-    from rich.table import Table
 
+    from codesign.cli.tables import make_table
     from codesign.scheduling.cosma.compare import baseline_rows
     from codesign.scheduling.cosma.result import spills_to_list
 
-    table = Table(title="Non-compulsory off-chip bytes")
-    for column in ("order", "replacement", "bytes", "saved by cosma"):
-        table.add_column(column, justify="left" if column in ("order", "replacement") else "right")
+    heads = ("order", "replacement", "bytes>", "saved by cosma>")
+    table = make_table("Non-compulsory off-chip bytes", *heads)
     ours = schedule.noncompulsory_bytes
     for row in baseline_rows(schedule.graph, schedule.capacity_bytes):
         theirs = row.noncompulsory_bytes

@@ -6,7 +6,7 @@ import typer
 
 from codesign.cli.compiling import echo_json
 from codesign.cli.inputs import parse_dims
-from codesign.cli.schedule_options import ScheduleOptions
+from codesign.cli.schedule_options import NETWORK, ScheduleOptions
 from codesign.core.errors import UserError
 from codesign.core.files import write_json
 from codesign.core.json_types import JsonObject
@@ -18,24 +18,7 @@ if TYPE_CHECKING:
     from codesign.scheduling.fused.network_operators import FusedGraph
     from codesign.scheduling.protocol import ScheduleProblem, ScheduleResult
 
-SCHEDULERS: dict[str, frozenset[str]] = {
-    "fused": frozenset(
-        {
-            "network",
-            "arch",
-            "phase",
-            "seq",
-            "past",
-            "dims",
-            "batch",
-            "capacity",
-            "objective",
-            "time_limit",
-            "halos",
-            "out",
-        }
-    )
-}
+SCHEDULERS = {"fused": NETWORK | {"capacity", "objective", "time_limit", "halos", "out"}}
 """Scheduler -> options it reads."""
 
 DEFAULT_ARCH = "soma-edge"

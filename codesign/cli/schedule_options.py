@@ -5,6 +5,9 @@ from pathlib import Path
 
 from codesign.cli.options import OutputFormat, asked
 
+NETWORK = frozenset({"network", "arch", "phase", "seq", "past", "dims", "batch"})
+"""Options by which every scheduler of networks is told what runs on what."""
+
 
 @dataclass(frozen=True)
 class ScheduleOptions:

@@ -7,7 +7,7 @@ import typer
 
 from codesign.cli.inputs import parse_dims
 from codesign.cli.schedule_events import wants_events
-from codesign.cli.schedule_options import ScheduleOptions
+from codesign.cli.schedule_options import NETWORK, ScheduleOptions
 from codesign.core.errors import UserError
 from codesign.core.files import read_structured, write_atomic, write_json
 from codesign.core.goals import Budget, Objective
@@ -20,29 +20,8 @@ if TYPE_CHECKING:
     from codesign.scheduling.segments.evaluate import Evaluation, Evaluator
     from codesign.scheduling.segments.packet_lists import MemoryClock
 
-SCHEDULERS: dict[str, frozenset[str]] = {
-    "segments": frozenset(
-        {
-            "network",
-            "arch",
-            "phase",
-            "seq",
-            "past",
-            "dims",
-            "batch",
-            "objective",
-            "time_limit",
-            "evaluations",
-            "evaluate",
-            "seed",
-            "mode",
-            "out",
-            "timing",
-            "dram_device",
-            "html",
-        }
-    )
-}
+_SEARCH = {"objective", "time_limit", "evaluations", "evaluate", "seed", "mode"}
+SCHEDULERS = {"segments": NETWORK | _SEARCH | {"out", "timing", "dram_device", "html"}}
 """Scheduler -> options it reads."""
 
 DEFAULT_SECONDS = 10.0

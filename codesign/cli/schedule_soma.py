@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from codesign.cli.compiling import echo_json
 from codesign.cli.inputs import parse_dims
 from codesign.cli.schedule_events import print_events, save_trace, timing_table, wants_events, write_page
-from codesign.cli.schedule_options import ScheduleOptions
+from codesign.cli.schedule_options import NETWORK, ScheduleOptions
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.files import read_structured, write_json
 from codesign.core.json_types import JsonObject
@@ -30,27 +30,18 @@ TEMPLATE = "template"
 TEMPLATE_CLOCK_HZ = 1e9
 """Of SoMa's template."""
 
-_COMMON = frozenset(
-    {
-        "network",
-        "arch",
-        "phase",
-        "seq",
-        "past",
-        "dims",
-        "batch",
-        "capacity",
-        "mode",
-        "tile_cost",
-        "evaluate",
-        "seed",
-        "html",
-        "out",
-        "timing",
-        "timing_table",
-        "trace",
-    }
-)
+_COMMON = NETWORK | {
+    "capacity",
+    "mode",
+    "tile_cost",
+    "evaluate",
+    "seed",
+    "html",
+    "out",
+    "timing",
+    "timing_table",
+    "trace",
+}
 _SEARCH = _COMMON | {"objective", "time_limit", "evaluations", "prove"}
 SCHEDULERS: dict[str, frozenset[str]] = {
     "soma": _SEARCH | {"chains", "workers", "start"},

@@ -13,8 +13,6 @@ from codesign.cli.study_location import Place, Storage, StudyName, open_study
 from codesign.core.errors import UserError, unknown_name
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
-
     from codesign.arch.constants import Constant
     from codesign.report.sensitivity import Sensitivity
 
@@ -85,15 +83,12 @@ def sensitivity(
     from codesign.report.sensitivity import FACTORS, analyse, sensitivity_json, write_sensitivity
 
     check_format(output_format)
+    from codesign.cli.tables import counted_off
+
     chosen = _constants(constant or ())
     opened = open_study(place, storage, study)
-    with _progress() as progress:
-        task = progress.add_task("mapping again", total=None, visible=remap)
-
-        def on_design(done: int, total: int) -> None:
-            progress.update(task, completed=done, total=total)
-
-        found = analyse(opened, chosen, tuple(factor or FACTORS), remap=remap, space=space, progress=on_design)
+    with counted_off("mapping again", shown=remap) as progress:
+        found = analyse(opened, chosen, tuple(factor or FACTORS), remap=remap, space=space, progress=progress)
     stable = stability(opened, chosen, trial=proof.design, epsilon=proof.epsilon, space=space) if proof.prove else None
     shown = [] if stable is None else stable.describe()
     paths = write_sensitivity(found, out or opened.folder, shown)
@@ -116,23 +111,14 @@ def _constants(names: Sequence[str]) -> "tuple[Constant, ...]":
     return tuple(known[name] for name in names)
 
 
-def _progress() -> "Progress":
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=Console(stderr=True), transient=True)
-
-
 def _print(found: "Sensitivity", paths: list[Path]) -> None:
     from rich.console import Console
-    from rich.table import Table
 
+    from codesign.cli.tables import make_table
     from codesign.report.sensitivity import describe
 
-    table = Table(title="Designs on the front when one constant is multiplied by a factor")
-    for name in ("constant", "factor", "on the front", "stay", "enter", "leave", "recommended", "its energy"):
-        table.add_column(name, justify="left" if name == "constant" else "right")
+    heads = ("constant", "factor>", "on the front>", "stay>", "enter>", "leave>", "recommended>", "its energy>")
+    table = make_table("Designs on the front when one constant is multiplied by a factor", *heads)
     base = set(found.base.front)
     knee = found.base.knee
     for variation in found.variations:

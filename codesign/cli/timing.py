@@ -66,10 +66,7 @@ class TimingRequest:
 
 def print_run(cost: "Cost", run: "Run", architecture: "Architecture") -> None:
     """Event cycles beside analytical ones, and how each resource spent them."""
-    from rich import box
-    from rich.table import Table
-
-    from codesign.cli.cost_text import make_console
+    from codesign.cli.tables import make_console, make_table
 
     console = make_console()
     more = run.latency_cycles / cost.latency_cycles - 1
@@ -97,11 +94,7 @@ def print_run(cost: "Cost", run: "Run", architecture: "Architecture") -> None:
             highlight=False,
             markup=False,
         )
-    table = Table(title="Cycles of each resource", title_justify="left", box=box.SIMPLE_HEAD)
-    table.add_column("resource", no_wrap=True)
-    for header in ("busy", "share", "stalled", "idle"):
-        table.add_column(header, justify="right")
-    table.add_column("stalled on")
+    table = make_table("Cycles of each resource", "resource", "busy>", "share>", "stalled>", "idle>", "stalled on~")
     for resource in run.resources:
         waits = sorted(resource.stalled, key=lambda w: -w[1])
         reasons = ", ".join(f"{name} {cycles:,.0f}" for name, cycles in waits[:2])

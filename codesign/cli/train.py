@@ -1,6 +1,5 @@
 """`codesign train`: learn a policy for revising programs, over many computations and accelerators."""
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,17 +117,9 @@ def _trainer(environment: str) -> Trainer:
 
 def _with_progress(trainer: Trainer, options: TrainingOptions, out: Path, resume: bool) -> TrainingReport:
     """Train under a progress bar on standard error."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from codesign.cli.tables import counting_bar
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        TextColumn("gain {task.fields[gain]:.3f}"),
-    )
-    with Progress(*columns, console=Console(file=sys.stderr)) as bar:
+    with counting_bar("gain {task.fields[gain]:.3f}") as bar:
         task = bar.add_task("training", total=options.timesteps, gain=0.0)
 
         def show(done: int, wanted: int, gain: float) -> None:

@@ -1,8 +1,6 @@
 """What `map --network` and `evaluate --network` do: a whole network on one accelerator, as table, JSON, page and files."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
     from codesign.arch.architecture import Architecture
     from codesign.cli.timing import TimingRequest
     from codesign.cost.cost import Infeasible
-    from codesign.evaluation.network import EvaluationOptions, LayerResult, Progress
+    from codesign.evaluation.network import EvaluationOptions, LayerResult
     from codesign.evaluation.real_masks import MaskReport
     from codesign.evaluation.specification import BetweenLayers
     from codesign.evaluation.timed import TimedNetwork
@@ -216,6 +214,7 @@ def run_map(
     uneven: bool = False,
 ) -> None:
     """Map every distinct layer and show what the network costs; write the certificate to a file where one is named."""
+    from codesign.cli.tables import counted_off
     from codesign.evaluation.whole_network import map_network
 
     assert hardware.architecture is not None
@@ -235,7 +234,7 @@ def run_map(
             imperfect=judged.imperfect,
             uneven=uneven,
         )
-    with _progress("mapping") as progress:
+    with counted_off("mapping layers") as progress:
         result = map_network(
             network,
             architecture,
@@ -305,18 +304,6 @@ def _masked(request: NetworkRequest, result: "NetworkResult | Infeasible") -> "M
     return compare_masks(result, zeros)
 
 
-@contextmanager
-def _progress(what: str) -> "Iterator[Progress]":
-    """A bar on stderr over the layers."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(f"{what} layers", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
 def show(
     result: "NetworkResult | Infeasible",
     network: "Network",
@@ -355,17 +342,10 @@ def _show_events(result: "NetworkResult", events: "TimedNetwork", as_json: bool)
         echo_json(result.to_json() | events.to_json(), indent=1)
         return
     print_result(result)
-    from rich import box
-    from rich.table import Table
+    from codesign.cli.tables import make_console, make_table
 
-    from codesign.cli.cost_text import make_console
-
-    table = Table(title="Event-timed layers", title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("layer", no_wrap=True)
-    for header in ("times", "analytical cycles", "event cycles", "more"):
-        table.add_column(header, justify="right", no_wrap=True)
-    table.add_column("bound by", no_wrap=True)
-    table.add_column("waits for", overflow="fold")
+    heads = ("layer", "times>", "analytical cycles>", "event cycles>", "more>", "bound by", "waits for~")
+    table = make_table("Event-timed layers", *heads, padding=(0, 1, 0, 0))
     for layer in events.layers:
         more = f"{layer.run.latency_cycles / layer.analytic_cycles - 1:+.1%}"
         figures = (f"{layer.count:g}", f"{layer.analytic_cycles:,}", f"{layer.run.latency_cycles:,}", more)
@@ -396,7 +376,8 @@ def _write(result: "NetworkResult", out: Path, events: "TimedNetwork | None") ->
 
 def print_result(result: "NetworkResult") -> None:
     """Print a network on an accelerator for people."""
-    from codesign.cli.cost_text import make_console, print_provenance
+    from codesign.cli.cost_text import print_provenance
+    from codesign.cli.tables import make_console
     from codesign.evaluation.metrics import format_si
 
     console = make_console()
@@ -428,23 +409,11 @@ def print_result(result: "NetworkResult") -> None:
 
 
 def _layer_table(result: "NetworkResult") -> "Table":
-    from rich import box
-    from rich.table import Table
+    from codesign.cli.tables import make_table
 
-    table = Table(
-        title="Distinct layers: cycles and energy of one, share of the time of all that are equal",
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-    )
-    table.add_column("layer", no_wrap=True)
-    for header in ("times", "MACs", "cycles", "share", "utilization"):
-        table.add_column(header, justify="right", no_wrap=True)
-    table.add_column("bound by", no_wrap=True)
-    for header in ("energy (pJ)", "DRAM bytes"):
-        table.add_column(header, justify="right", no_wrap=True)
-    if result.mapper != "given":
-        table.add_column("proof", no_wrap=True)
+    title = "Distinct layers: cycles and energy of one, share of the time of all that are equal"
+    heads = ["layer", "times>", "MACs>", "cycles>", "share>", "utilization>", "bound by", "energy (pJ)>", "DRAM bytes>"]
+    table = make_table(title, *heads, *([] if result.mapper == "given" else ["proof"]), padding=(0, 1, 0, 0))
     for layer in result.layers:
         row = _layer_row(layer, result.latency_cycles)
         table.add_row(*(row[:-1] if result.mapper == "given" else row))

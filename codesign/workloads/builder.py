@@ -287,6 +287,25 @@ class NetworkBuilder:
         work = math.prod(shape) * math.prod(window.kernel)
         return self.vector(OperatorKind.POOL, (x,), shape, function, work, name=name, window=window)
 
+    def conv_norm(
+        self,
+        x: str,
+        out_channels: int,
+        kernel: Pair,
+        name: str,
+        *,
+        stride: int = 1,
+        padding: Pair | str | None = None,
+        groups: int = 1,
+        function: str | None = None,
+    ) -> str:
+        """A convolution, its batch norm and perhaps a function; padded by half the filter where nothing else is said."""
+        half = kernel // 2 if isinstance(kernel, int) else (kernel[0] // 2, kernel[1] // 2)
+        padding = half if padding is None else padding
+        x = self.conv(x, out_channels, kernel, stride=stride, padding=padding, groups=groups, name=name)
+        x = self.batch_norm(x, name=f"{name}.bn")
+        return x if function is None else self.activation(x, function)
+
     def global_pool(self, x: str, *, name: str = "pool") -> str:
         """Average over the whole image: ``batch x C x 1 x 1``."""
         return self.pool(x, (self.shape(x)[2], self.shape(x)[3]), function="average", name=name)

@@ -92,9 +92,7 @@ def conv_nd(
     G: int = 1,
     stride: tuple[int, ...] | None = None,
     dilation: tuple[int, ...] | None = None,
-    bits: int = 8,
-    partial_bits: int | None = None,
-    name: str = "",
+    **label: Unpack[Label],
 ) -> Computation:
     """A convolution over one, two or three axes.
 
@@ -107,14 +105,12 @@ def conv_nd(
         G: Groups, as in `conv2d`.
         stride: Of each axis; default 1.
         dilation: Of each axis; default 1.
-        bits: Width of an element.
-        partial_bits: Width of a partial sum; default `bits`.
-        name: A label for people.
+        label: Widths and name.
 
     Raises:
         UserError: A size below 1, axes that do not agree in number, or G does not divide K and C.
     """
-    where = name or "conv"
+    where = label.get("name") or "conv"
     rank = len(output)
     strides, dilations = _steps(where, "output", output, kernel, stride, dilation)
     _check_groups(where, K, C, G)
@@ -134,7 +130,7 @@ def conv_nd(
     else:
         notation = f"Outputs[N,G,K,{out}] += Inputs[N,G,C,{window}] * Weights[G,K,C,{tap}]"
         bounds["G"] = G
-    return _make(notation, bounds, bits, partial_bits, name)
+    return _make(notation, bounds, label)
 
 
 _PHASE_DIMS = {1: ("A",), 2: ("A", "B"), 3: ("X", "A", "B")}
@@ -183,9 +179,7 @@ def transposed_conv(
     G: int = 1,
     stride: tuple[int, ...] | None = None,
     dilation: tuple[int, ...] | None = None,
-    bits: int = 8,
-    partial_bits: int | None = None,
-    name: str = "",
+    **label: Unpack[Label],
 ) -> tuple[Computation, ...]:
     """A transposed convolution as the ordinary convolutions it consists of (rule W2).
 
@@ -203,14 +197,12 @@ def transposed_conv(
         G: Groups; above 1 the computations have a dimension G and per-group K and C.
         stride: Of each axis; default 1.
         dilation: Of each axis; default 1.
-        bits: Width of an element.
-        partial_bits: Width of a partial sum; default `bits`.
-        name: A label for people.
+        label: Widths and name.
 
     Raises:
         UserError: A size below 1, axes that do not agree in number, or G does not divide K and C.
     """
-    where = name or "transposed conv"
+    where = label.get("name") or "transposed conv"
     rank = len(size)
     strides, dilations = _steps(where, "input", size, kernel, stride, dilation)
     _check_groups(where, K, C, G)
@@ -231,27 +223,25 @@ def transposed_conv(
     for chosen in itertools.product(*(phase_taps(*axis) for axis in zip(kernel, strides, dilations, strict=True))):
         counts = {dim: n for dim, (n, _) in zip(phases, chosen, strict=True)}
         lengths = {dim: n for dim, (_, n) in zip(taps, chosen, strict=True)}
-        found.append(_make(notation, fixed | counts | lengths, bits, partial_bits, name))
+        found.append(_make(notation, fixed | counts | lengths, label))
     return tuple(found)
 
 
-def gemm(*, M: int, N: int, K: int, bits: int = 8, partial_bits: int | None = None, name: str = "") -> Computation:
+def gemm(*, M: int, N: int, K: int, **label: Unpack[Label]) -> Computation:
     """Product of an M x K matrix of inputs and a K x N matrix of weights."""
     notation = "Outputs[M,N] += Inputs[M,K] * Weights[K,N]"
-    return _make(notation, {"M": M, "N": N, "K": K}, bits, partial_bits, name)
+    return _make(notation, {"M": M, "N": N, "K": K}, label)
 
 
-def gemv(*, M: int, K: int, bits: int = 8, partial_bits: int | None = None, name: str = "") -> Computation:
+def gemv(*, M: int, K: int, **label: Unpack[Label]) -> Computation:
     """Product of an M x K matrix of weights and a vector of K inputs."""
-    return _make("Outputs[M] += Inputs[K] * Weights[M,K]", {"M": M, "K": K}, bits, partial_bits, name)
+    return _make("Outputs[M] += Inputs[K] * Weights[M,K]", {"M": M, "K": K}, label)
 
 
-def batched_matmul(
-    *, B: int, M: int, N: int, K: int, bits: int = 8, partial_bits: int | None = None, name: str = ""
-) -> Computation:
+def batched_matmul(*, B: int, M: int, N: int, K: int, **label: Unpack[Label]) -> Computation:
     """B independent products of an M x K and a K x N matrix."""
     notation = "Outputs[B,M,N] += Inputs[B,M,K] * Weights[B,K,N]"
-    return _make(notation, {"B": B, "M": M, "N": N, "K": K}, bits, partial_bits, name)
+    return _make(notation, {"B": B, "M": M, "N": N, "K": K}, label)
 
 
 def broadcast_matmul(
@@ -262,9 +252,7 @@ def broadcast_matmul(
     shared: int = 1,
     input_only: int = 1,
     weight_only: int = 1,
-    bits: int = 8,
-    partial_bits: int | None = None,
-    name: str = "",
+    **label: Unpack[Label],
 ) -> Computation:
     """A matrix product whose batch axes are broadcast between its operands, with the fewest dimensions that say so.
 
@@ -275,9 +263,7 @@ def broadcast_matmul(
         shared: Product of the batch axes both operands have (dimension B).
         input_only: Product of the batch axes of the first operand alone (dimension A; with ``shared == 1`` they are rows of M).
         weight_only: Product of the batch axes of the second operand alone (dimension E).
-        bits: Width of an element.
-        partial_bits: Width of a partial sum; default `bits`.
-        name: A label for people.
+        label: Widths and name.
     """
     if shared == 1:
         M, input_only = M * input_only, 1
@@ -290,38 +276,32 @@ def broadcast_matmul(
         f"Inputs[{','.join([*of_input, 'M', 'K'])}] * Weights[{','.join([*of_weight, 'K', 'N'])}]"
     )
     bounds = {d: batch[d] for d in kept} | {"M": M, "N": N, "K": K}
-    return _make(notation, bounds, bits, partial_bits, name)
+    return _make(notation, bounds, label)
 
 
-def dot(*, K: int, bits: int = 8, partial_bits: int | None = None, name: str = "") -> Computation:
+def dot(*, K: int, **label: Unpack[Label]) -> Computation:
     """Inner product of two vectors of K elements; the output is one scalar."""
-    return _make("Outputs[] += Inputs[K] * Weights[K]", {"K": K}, bits, partial_bits, name)
+    return _make("Outputs[] += Inputs[K] * Weights[K]", {"K": K}, label)
 
 
-def ttm(
-    *, M: int, N: int, K: int, L: int, bits: int = 8, partial_bits: int | None = None, name: str = ""
-) -> Computation:
+def ttm(*, M: int, N: int, K: int, L: int, **label: Unpack[Label]) -> Computation:
     """Tensor times matrix, ``C[m,n,k] = sum_l A[m,n,l] B[l,k]``."""
     notation = "Outputs[M,N,K] += Inputs[M,N,L] * Weights[L,K]"
-    return _make(notation, {"M": M, "N": N, "K": K, "L": L}, bits, partial_bits, name)
+    return _make(notation, {"M": M, "N": N, "K": K, "L": L}, label)
 
 
-def mttkrp(
-    *, M: int, N: int, K: int, L: int, bits: int = 8, partial_bits: int | None = None, name: str = ""
-) -> Computation:
+def mttkrp(*, M: int, N: int, K: int, L: int, **label: Unpack[Label]) -> Computation:
     """Matricised tensor times Khatri-Rao product, ``D[m,n] = sum_kl A[m,k,l] B[k,n] C[l,n]``: three inputs."""
     return Computation.parse(
         "Outputs[M,N] += Inputs[M,K,L] * WeightsB[K,N] * WeightsC[L,N]",
         {"M": M, "N": N, "K": K, "L": L},
-        name=name,
-        bits=bits,
-        partial_bits=partial_bits,
+        **label,
         roles={"Inputs": Role.INPUT, "WeightsB": Role.WEIGHT, "WeightsC": Role.WEIGHT},
     )
 
 
-def _make(notation: str, bounds: dict[str, int], bits: int, partial_bits: int | None, name: str) -> Computation:
-    return Computation.parse(notation, bounds, name=name, bits=bits, partial_bits=partial_bits, roles=_ROLES)
+def _make(notation: str, bounds: dict[str, int], label: Label) -> Computation:
+    return Computation.parse(notation, bounds, roles=_ROLES, **label)
 
 
 def _term(coefficient: int, dim: str) -> str:

@@ -58,13 +58,13 @@ def _inception(net: NetworkBuilder, x: str, widths: tuple[int, ...], name: str) 
 def inception_resnet_v1(net: NetworkBuilder) -> str:
     """Inception-ResNet-v1 at 299 x 299 (Szegedy et al., AAAI 2017, Figures 10 to 15)."""
     x = net.input("image", (net.batch, 3, 299, 299))
-    x = _conv_norm(net, x, 32, 3, "conv1a", stride=2, padding="valid")
-    x = _conv_norm(net, x, 32, 3, "conv2a", padding="valid")
-    x = _conv_norm(net, x, 64, 3, "conv2b")
+    x = net.conv_norm(x, 32, 3, "conv1a", stride=2, padding="valid", function="relu")
+    x = net.conv_norm(x, 32, 3, "conv2a", padding="valid", function="relu")
+    x = net.conv_norm(x, 64, 3, "conv2b", function="relu")
     x = net.pool(x, 3, stride=2, name="pool3a")
-    x = _conv_norm(net, x, 80, 1, "conv3b")
-    x = _conv_norm(net, x, 192, 3, "conv4a", padding="valid")
-    x = _conv_norm(net, x, 256, 3, "conv4b", stride=2, padding="valid")
+    x = net.conv_norm(x, 80, 1, "conv3b", function="relu")
+    x = net.conv_norm(x, 192, 3, "conv4a", padding="valid", function="relu")
+    x = net.conv_norm(x, 256, 3, "conv4b", stride=2, padding="valid", function="relu")
     for index in range(1, 6):
         x = _residual_block(net, x, ((32, 1),), ((32, 1), (32, 3)), ((32, 1), (32, 3), (32, 3)), name=f"A{index}")
     x = _reduction(net, x, ((384, 3),), ((192, 1), (192, 3), (256, 3)), name="reduction_A")
@@ -82,26 +82,12 @@ Branch = tuple[tuple[int, Pair], ...]
 """(channels, filter) of the convolutions of one branch, in order."""
 
 
-def _conv_norm(
-    net: NetworkBuilder,
-    x: str,
-    channels: int,
-    kernel: Pair,
-    name: str,
-    *,
-    stride: int = 1,
-    padding: Pair | str = "same",
-) -> str:
-    x = net.conv(x, channels, kernel, stride=stride, padding=padding, name=name)
-    return net.relu(net.batch_norm(x, name=f"{name}.bn"))
-
-
 def _residual_block(net: NetworkBuilder, x: str, *branches: Branch, name: str) -> str:
     ends = []
     for index, branch in enumerate(branches):
         y = x
         for step, (channels, kernel) in enumerate(branch):
-            y = _conv_norm(net, y, channels, kernel, f"{name}.branch{index}.{step}")
+            y = net.conv_norm(y, channels, kernel, f"{name}.branch{index}.{step}", function="relu")
         ends.append(y)
     joined = net.concat(*ends, name=f"{name}.concat")
     up = net.conv(joined, net.shape(x)[1], 1, bias=True, name=f"{name}.up")
@@ -114,14 +100,14 @@ def _reduction(net: NetworkBuilder, x: str, *branches: Branch, name: str) -> str
         y = x
         for step, (channels, kernel) in enumerate(branch):
             last = step == len(branch) - 1
-            y = _conv_norm(
-                net,
+            y = net.conv_norm(
                 y,
                 channels,
                 kernel,
                 f"{name}.branch{index}.{step}",
                 stride=2 if last else 1,
                 padding="valid" if last else "same",
+                function="relu",
             )
         ends.append(y)
     ends.append(net.pool(x, 3, stride=2, name=f"{name}.pool"))

@@ -5,25 +5,11 @@ from codesign.workloads.builder import NetworkBuilder
 _STAGES = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3)}
 
 
-def _conv_norm(net: NetworkBuilder, x: str, channels: int, kernel: int, name: str, **options: int) -> str:
-    padding = kernel // 2
-    x = net.conv(
-        x,
-        channels,
-        kernel,
-        stride=options.get("stride", 1),
-        padding=padding,
-        groups=options.get("groups", 1),
-        name=name,
-    )
-    return net.batch_norm(x, name=f"{name}.bn")
-
-
 def _basic_block(net: NetworkBuilder, x: str, channels: int, stride: int, name: str) -> str:
-    y = net.relu(_conv_norm(net, x, channels, 3, f"{name}.conv1", stride=stride))
-    y = _conv_norm(net, y, channels, 3, f"{name}.conv2")
+    y = net.relu(net.conv_norm(x, channels, 3, f"{name}.conv1", stride=stride))
+    y = net.conv_norm(y, channels, 3, f"{name}.conv2")
     if stride != 1 or net.shape(x)[1] != channels:
-        x = _conv_norm(net, x, channels, 1, f"{name}.shortcut", stride=stride)
+        x = net.conv_norm(x, channels, 1, f"{name}.shortcut", stride=stride)
     return net.relu(net.residual(y, x, name=f"{name}.add"))
 
 
@@ -32,17 +18,17 @@ def _bottleneck(
 ) -> str:
     out = 4 * (width // 2 if groups > 1 else width)
     first, second = (stride, 1) if stride_first else (1, stride)
-    y = net.relu(_conv_norm(net, x, width, 1, f"{name}.conv1", stride=first))
-    y = net.relu(_conv_norm(net, y, width, 3, f"{name}.conv2", stride=second, groups=groups))
-    y = _conv_norm(net, y, out, 1, f"{name}.conv3")
+    y = net.relu(net.conv_norm(x, width, 1, f"{name}.conv1", stride=first))
+    y = net.relu(net.conv_norm(y, width, 3, f"{name}.conv2", stride=second, groups=groups))
+    y = net.conv_norm(y, out, 1, f"{name}.conv3")
     if stride != 1 or net.shape(x)[1] != out:
-        x = _conv_norm(net, x, out, 1, f"{name}.shortcut", stride=stride)
+        x = net.conv_norm(x, out, 1, f"{name}.shortcut", stride=stride)
     return net.relu(net.residual(y, x, name=f"{name}.add"))
 
 
 def _stem(net: NetworkBuilder) -> str:
     x = net.input("image", (net.batch, 3, 224, 224))
-    x = net.relu(_conv_norm(net, x, 64, 7, "conv1", stride=2))
+    x = net.relu(net.conv_norm(x, 64, 7, "conv1", stride=2))
     return net.pool(x, 3, stride=2, padding=1, name="pool1")
 
 

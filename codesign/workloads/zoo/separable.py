@@ -21,44 +21,28 @@ _SHUFFLENET = {1: 144, 2: 200, 3: 240, 4: 272, 8: 384}
 """Output channels of the first stage, by groups (Table 1 of the paper)."""
 
 
-def _conv_norm(
-    net: NetworkBuilder,
-    x: str,
-    channels: int,
-    kernel: int,
-    name: str,
-    *,
-    stride: int = 1,
-    groups: int = 1,
-    function: str | None = None,
-) -> str:
-    x = net.conv(x, channels, kernel, stride=stride, padding=kernel // 2, groups=groups, name=name)
-    x = net.batch_norm(x, name=f"{name}.bn")
-    return x if function is None else net.activation(x, function)
-
-
 def mobilenet_v1(net: NetworkBuilder) -> str:
     """MobileNet 1.0 at 224 x 224 (Howard et al., arXiv:1704.04861)."""
     x = net.input("image", (net.batch, 3, 224, 224))
-    x = _conv_norm(net, x, 32, 3, "conv1", stride=2, function="relu")
+    x = net.conv_norm(x, 32, 3, "conv1", stride=2, function="relu")
     for index, (channels, stride) in enumerate(_MOBILENET_V1, start=2):
         width = net.shape(x)[1]
-        x = _conv_norm(net, x, width, 3, f"dw{index}", stride=stride, groups=width, function="relu")
-        x = _conv_norm(net, x, channels, 1, f"pw{index}", function="relu")
+        x = net.conv_norm(x, width, 3, f"dw{index}", stride=stride, groups=width, function="relu")
+        x = net.conv_norm(x, channels, 1, f"pw{index}", function="relu")
     return net.linear(net.flatten(net.global_pool(x)), 1000, name="fc")
 
 
 def mobilenet_v2(net: NetworkBuilder) -> str:
     """MobileNetV2 1.0 at 224 x 224 (Sandler et al., CVPR 2018)."""
     x = net.input("image", (net.batch, 3, 224, 224))
-    x = _conv_norm(net, x, 32, 3, "conv1", stride=2, function="relu6")
+    x = net.conv_norm(x, 32, 3, "conv1", stride=2, function="relu6")
     block = 0
     for expansion, channels, repetitions, first_stride in _MOBILENET_V2:
         for repetition in range(repetitions):
             block += 1
             stride = 1 if repetition else first_stride
             x = _inverted_residual(net, x, expansion, channels, stride, f"block{block}")
-    x = _conv_norm(net, x, 1280, 1, "conv_last", function="relu6")
+    x = net.conv_norm(x, 1280, 1, "conv_last", function="relu6")
     return net.linear(net.flatten(net.global_pool(x)), 1000, name="fc")
 
 
@@ -66,10 +50,10 @@ def _inverted_residual(net: NetworkBuilder, x: str, expansion: int, channels: in
     width = net.shape(x)[1]
     y = x
     if expansion != 1:
-        y = _conv_norm(net, y, width * expansion, 1, f"{name}.expand", function="relu6")
+        y = net.conv_norm(y, width * expansion, 1, f"{name}.expand", function="relu6")
     wide = width * expansion
-    y = _conv_norm(net, y, wide, 3, f"{name}.dw", stride=stride, groups=wide, function="relu6")
-    y = _conv_norm(net, y, channels, 1, f"{name}.project")
+    y = net.conv_norm(y, wide, 3, f"{name}.dw", stride=stride, groups=wide, function="relu6")
+    y = net.conv_norm(y, channels, 1, f"{name}.project")
     return net.residual(y, x, name=f"{name}.add") if stride == 1 and width == channels else y
 
 
@@ -111,7 +95,7 @@ def _xception_down(
 def shufflenet_v1(net: NetworkBuilder, groups: int = 4) -> str:
     """ShuffleNet 1x (Zhang et al., CVPR 2018, Table 1)."""
     x = net.input("image", (net.batch, 3, 224, 224))
-    x = _conv_norm(net, x, 24, 3, "conv1", stride=2, function="relu")
+    x = net.conv_norm(x, 24, 3, "conv1", stride=2, function="relu")
     x = net.pool(x, 3, stride=2, padding=1, name="pool1")
     for stage, repetitions in enumerate((4, 8, 4)):
         channels = _SHUFFLENET[groups] << stage
@@ -124,12 +108,12 @@ def _shuffle_unit(net: NetworkBuilder, x: str, channels: int, groups: int, name:
     width = net.shape(x)[1]
     stride = 2 if down else 1
     first_groups = 1 if width == 24 else groups  # the first pointwise layer has too few channels to group
-    y = _conv_norm(net, x, channels // 4, 1, f"{name}.pw1", groups=first_groups, function="relu")
+    y = net.conv_norm(x, channels // 4, 1, f"{name}.pw1", groups=first_groups, function="relu")
     y = net.vector(
         OperatorKind.TRANSPOSE, (y,), net.shape(y), "channel_shuffle", 0, name=f"{name}.shuffle", batch_axis=0
     )
-    y = _conv_norm(net, y, channels // 4, 3, f"{name}.dw", stride=stride, groups=channels // 4)
-    y = _conv_norm(net, y, channels - width if down else channels, 1, f"{name}.pw2", groups=groups)
+    y = net.conv_norm(y, channels // 4, 3, f"{name}.dw", stride=stride, groups=channels // 4)
+    y = net.conv_norm(y, channels - width if down else channels, 1, f"{name}.pw2", groups=groups)
     if down:
         shortcut = net.pool(x, 3, stride=2, padding=1, function="average", name=f"{name}.pool")
         return net.relu(net.concat(shortcut, y, name=f"{name}.concat"))
