@@ -74,7 +74,7 @@ def _read_level(value: Any, place: str, where: str) -> StorageLevel:
     fields = Fields(value, place)
     name = fields.text("name")
     fields.where = f"{where}: level {name!r}"
-    kind = _choice(fields, "kind", "sram", LevelKind)
+    kind = fields.choice("kind", LevelKind.SRAM)
     word_bits = fields.integer("word_bits", 16, least=1)
     keep = fields.names("keep", None)
     level = {
@@ -86,7 +86,7 @@ def _read_level(value: Any, place: str, where: str) -> StorageLevel:
         "keep": frozenset(_ROLES if keep is None else keep),
         "read_bandwidth_words_per_cycle": _bandwidth(fields, "read_", word_bits),
         "write_bandwidth_words_per_cycle": _bandwidth(fields, "write_", word_bits),
-        "ports": _choice(fields, "ports", "separate", Ports),
+        "ports": fields.choice("ports", Ports.SEPARATE),
         "banks": fields.integer("banks", 1, least=1),
         "energy": _read_energy(fields.child("energy")) if fields.has("energy") else None,
         "area_mm2": fields.number("area_mm2", None, least=0),
@@ -140,7 +140,7 @@ def _read_energy(fields: Fields) -> AccessEnergy:
 
 def _read_fanout(fields: Fields) -> Fanout:
     x, y = fields.integer("x", 1, least=1), fields.integer("y", 1, least=1)
-    links, hop = _choice(fields, "links", "multicast", Links), fields.number("hop_pj_per_bit", 0.0, least=0)
+    links, hop = fields.choice("links", Links.MULTICAST), fields.number("hop_pj_per_bit", 0.0, least=0)
     mesh = _read_mesh(fields.child("mesh"), x, y) if fields.has("mesh") else None
     fields.finish()
     return Fanout(x, y, links, hop, mesh)
@@ -227,14 +227,6 @@ def _read_pair(value: Any, where: str) -> tuple[int, int, float]:
     pair = widths[0], widths[1], float(fields.number("energy_pj", least=0))
     fields.finish()
     return pair
-
-
-def _choice(fields: Fields, key: str, default: str, options: type[LevelKind] | type[Links] | type[Ports]) -> Any:
-    name = fields.text(key, default)
-    try:
-        return options(name)
-    except ValueError:
-        raise unknown_name(f"`{key}`", name, [o.value for o in options], where=fields.where) from None
 
 
 def architecture_to_json(architecture: Architecture) -> JsonObject:

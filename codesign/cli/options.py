@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from types import NoneType
-from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
 
 import typer
 from typer.models import OptionInfo
@@ -18,6 +18,9 @@ from codesign.core.errors import UserError
 from codesign.core.field_texts import field_texts
 
 F = TypeVar("F", bound=Callable[..., None])
+Given: TypeAlias = dict[str, Any]
+"""Values of a command's parameters, by name."""
+
 
 OutputFormat = Annotated[str, typer.Option("--format", help="text or json.")]
 
@@ -107,7 +110,7 @@ class Fields:
         )
         return Annotated[read | None if optional or self.sparse or item.default == () else read, option]
 
-    def made(self, given: dict[str, Any]) -> Any:
+    def made(self, given: Given) -> Any:
         """The dataclass, or what was given of it; its parameters are taken out of all that are given."""
         found = {}
         for item, hint, flag in self._options():
@@ -133,7 +136,7 @@ def _help(text: str) -> str:
 
 def flattened(function: Callable[..., None]) -> Callable[..., None]:
     """The function with every field of its groups as a parameter, which is what typer reads."""
-    groups: dict[str, Callable[[dict[str, Any]], Any]] = {}
+    groups: dict[str, Callable[[Given], Any]] = {}
     parameters: list[inspect.Parameter] = []
     for parameter in inspect.signature(function).parameters.values():
         kind = parameter.annotation

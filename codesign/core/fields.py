@@ -1,11 +1,14 @@
 """Typed access to the keys of a file being read: every refusal names the place, the field, what was expected and what came."""
 
 import math
-from typing import Any, Final, cast
+from enum import Enum
+from typing import Any, Final, TypeVar, cast
 
 from codesign.core.errors import UserError, closest, unknown_name
 from codesign.core.json_types import JsonObject
 from codesign.core.quantities import read_field
+
+E = TypeVar("E", bound=Enum)
 
 _REQUIRED: Final = object()
 
@@ -107,6 +110,15 @@ class Fields:
         if not isinstance(value, bool):
             raise self._wrong(key, "true or false", value)
         return value
+
+    def choice(self, key: str, default: E) -> E:
+        """One of the values of the enumeration that the default is of."""
+        kinds = type(default)
+        name = self.text(key, default.value)
+        try:
+            return kinds(name)
+        except ValueError:
+            raise unknown_name(f"`{key}`", name, [o.value for o in kinds], where=self.where) from None
 
     def items(self, key: str, default: Any = _REQUIRED) -> Any:
         """The list that a key holds."""

@@ -58,6 +58,12 @@ def read_structured(path: str | Path) -> Any:
     return parse_structured(read_text(path), str(path))
 
 
+def read_kept(path: Path) -> Any:
+    """The keys and values that a file beside a study keeps; none where there is no file, or it holds something else."""
+    found = read_structured(path) if path.is_file() else {}
+    return found if isinstance(found, dict) else {}
+
+
 def write_atomic(path: str | Path, text: str) -> None:
     """Write a file so that a reader, or a crash, sees the old text or the new one, never a part.
 

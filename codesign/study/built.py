@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import NotRequired, TypedDict
 
-from codesign.core.files import read_structured, write_json
+from codesign.core.files import read_kept, write_json
 from codesign.core.json_types import JsonObject
 
 BUILT_FILE = "hardware.json"
@@ -53,8 +53,4 @@ def record_built(folder: Path, trial: int, built: BuiltRecord) -> Path:
 
 def read_built(folder: Path) -> dict[str, list[BuiltRecord]]:
     """By trial, the layers that hardware was built and run for; empty where the folder holds none."""
-    path = folder / BUILT_FILE
-    if not path.is_file():
-        return {}
-    found = read_structured(path)
-    return dict(found.get("trials", {})) if isinstance(found, dict) else {}
+    return dict(read_kept(folder / BUILT_FILE).get("trials", {}))

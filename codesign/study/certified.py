@@ -9,7 +9,7 @@ from typing import Any, cast, final
 
 import numpy as np
 
-from codesign.core.files import read_structured, write_json
+from codesign.core.files import read_kept, write_json
 from codesign.core.json_types import JsonObject
 from codesign.optim.certify import CertifiedFront, Kept, certify
 from codesign.optim.pareto import thinned
@@ -93,11 +93,8 @@ def read_certified(study: Study) -> dict[str, Any] | None:
 
 
 def _earlier(study: Study) -> Earlier | None:
-    path = study.folder / CERTIFIED_FILE
-    if not path.exists():
-        return None
-    document = read_structured(path)
-    if not isinstance(document, dict):
+    document = read_kept(study.folder / CERTIFIED_FILE)
+    if not document:
         return None
     then, now = set(document.get("trials", ())), set(_numbers(study))
     if not then <= now or document.get("study") != _digest(study, then):

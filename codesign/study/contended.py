@@ -8,7 +8,7 @@ from typing import Any, final
 import numpy as np
 
 from codesign.arch.many_core import ManyCore
-from codesign.core.files import read_structured, write_json
+from codesign.core.files import read_kept, write_json
 from codesign.core.json_types import JsonObject
 from codesign.core.specs import spec_from_json
 from codesign.evaluation.many_cores import SECONDS_PER_TICK, SegmentsEvaluator
@@ -148,6 +148,4 @@ def write_contended_front(designs: tuple[ContendedDesign, ...], folder: Path) ->
 
 def read_contended_front(folder: Path) -> list[JsonObject]:
     """The simulated front that a folder holds; empty where it holds none."""
-    path = folder / CONTENTION_FILE
-    found = read_structured(path) if path.is_file() else {}
-    return list(found.get("front", ())) if isinstance(found, dict) else []
+    return list(read_kept(folder / CONTENTION_FILE).get("front", ()))

@@ -5,13 +5,12 @@ have them. A mapping whose tiles are too large then is annealed anew. What comes
 """
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import NotRequired, TypedDict
 
 from codesign.arch.architecture import Architecture
 from codesign.core import clock
 from codesign.core.errors import UserError
-from codesign.core.files import read_structured, write_json
+from codesign.core.files import read_kept, write_json
 from codesign.core.goals import Budget
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Infeasible, evaluate
@@ -79,7 +78,11 @@ def machine_cycles(
         return {}
     if "bus_bits" not in found.space.names:
         return {}
-    timing, started, known = load_timing(TABLE), clock.cpu_seconds(), _read(study.folder)
+    timing, started, known = (
+        load_timing(TABLE),
+        clock.cpu_seconds(),
+        read_kept(study.folder / MACHINES_FILE).get("trials", {}),
+    )
     made = dict[int, MachineCycles]()
     for trial in trials:
         detail = study.detail(trial.number)
@@ -159,9 +162,3 @@ def _mapped(study: Study, computation: Computation, architecture: Architecture) 
     options = recorded_options(study.config)
     problem, budget = MappingProblem(computation, architecture), Budget(evaluations=EVALUATIONS)
     return AnnealingMapper().map(problem, options.objective, budget=budget, seed=options.seed).mapping
-
-
-def _read(folder: Path) -> dict[str, MachineCycles]:
-    path = folder / MACHINES_FILE
-    found = read_structured(path) if path.is_file() else None
-    return dict(found.get("trials", {})) if isinstance(found, dict) else {}

@@ -8,7 +8,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.core.files import read_structured, write_json
+from codesign.core.files import read_kept, write_json
 from codesign.optim.certificate import Certificate
 from codesign.optim.pareto import thinned
 
@@ -74,8 +74,4 @@ def write_proof(
 
 def read_proof(folder: Path) -> dict[str, Any] | None:
     """What `write_proof` wrote; None where there is none."""
-    path = folder / CERTIFICATE_FILE
-    if not path.exists():
-        return None
-    found = read_structured(path)
-    return found if isinstance(found, dict) else None
+    return read_kept(folder / CERTIFICATE_FILE) or None

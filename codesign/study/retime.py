@@ -7,7 +7,7 @@ from typing import Any, final
 
 import numpy as np
 
-from codesign.core.files import read_structured, write_json
+from codesign.core.files import read_kept, write_json
 from codesign.core.json_types import JsonObject
 from codesign.evaluation.detail import LayersDetail, detail_of
 from codesign.evaluation.metrics import Metrics
@@ -93,8 +93,4 @@ def write_timed_front(designs: tuple[TimedDesign, ...], folder: Path) -> Path:
 
 def read_timed_front(folder: Path) -> list[dict[str, Any]]:
     """The simulated front that a folder holds; empty where it holds none."""
-    path = folder / TIMING_FILE
-    if not path.is_file():
-        return []
-    found = read_structured(path)
-    return list(found.get("front", ())) if isinstance(found, dict) else []
+    return list(read_kept(folder / TIMING_FILE).get("front", ()))

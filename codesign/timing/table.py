@@ -160,7 +160,7 @@ def timing_from_json(value: Any, where: str) -> Timing:
         command_queue=fields.integer("command_queue", 2, least=1),
         steps_in_flight=fields.integer("steps_in_flight", None, least=1),
         batch_outputs=fields.integer("batch_outputs", None, least=2),
-        overlap=_choice(fields, "overlap", Overlap.EVENTS),
+        overlap=fields.choice("overlap", Overlap.EVENTS),
         constants=figures,
         source=fields.text("source", ""),
         fitted_on=fields.text("fitted_on", ""),
@@ -176,23 +176,14 @@ def _read_level(value: Any, where: str) -> LevelTiming:
     fields.where = f"{where}: timing, level {name!r}"
     level = LevelTiming(
         level=name,
-        transfers=_choice(fields, "transfers", Transfers.TILE),
+        transfers=fields.choice("transfers", Transfers.TILE),
         buffers=fields.integer("buffers", None, least=1),
-        swap=_choice(fields, "swap", Swap.TILE),
+        swap=fields.choice("swap", Swap.TILE),
         retain=fields.flag("retain", True),
         **{key: fields.number(key, 0.0, least=0) for key in _LEVEL_CYCLES},
     )
     fields.finish()
     return level
-
-
-def _choice(fields: Fields, key: str, default: Any) -> Any:
-    name = fields.text(key, default.value)
-    kinds = type(default)
-    try:
-        return kinds(name)
-    except ValueError:
-        raise unknown_name(f"`{key}`", name, [o.value for o in kinds], where=fields.where) from None
 
 
 def timing_to_json(timing: Timing) -> JsonObject:
