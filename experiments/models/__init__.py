@@ -1,1 +1,1 @@
-"""Models of others' machines and methods that studies alone compare with; no command of `codesign` reads them."""
+"""Models of others' machines, traces and methods that studies alone compare with; no command of `codesign` reads them."""

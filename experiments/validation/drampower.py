@@ -7,17 +7,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from codesign.arch.dram_power.command_energy import BankEnergy, TraceEnergy, trace_energy
-from codesign.arch.dram_power.command_trace import (
+from codesign.arch.dram_power.power_device import PowerDevice, parse_standard
+from codesign.core.errors import UserError
+from experiments.models.dram_command_trace import (
     CommandReplay,
     Kind,
     TimedCommand,
     TraceStatistics,
     parse_kind,
 )
-from codesign.arch.dram_power.memory_specification import device_from_specification, parse_standard
-from codesign.arch.dram_power.power_device import PowerDevice
-from codesign.core.errors import UserError
+from experiments.models.dram_specification import device_from_specification
+from experiments.models.dram_trace_energy import BankEnergy, TraceEnergy, trace_energy
 from experiments.validation.common import Comparison, Point, read_json
 from experiments.validation.expressions import Number, evaluate
 

@@ -4,8 +4,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from codesign.arch.dram_power.memory_specification import parse_standard
-from codesign.arch.dram_power.power_device import CommandTimes, PowerDevice, Standard, Supply
+from codesign.arch.dram_power.power_device import CommandTimes, PowerDevice, Standard, Supply, parse_standard
 from codesign.core.errors import unknown_name
 from codesign.core.fields import Fields
 from codesign.core.files import read_structured

@@ -7,15 +7,16 @@ from pathlib import Path
 import pytest
 
 from codesign.arch.dram import dram_energy_pj_per_bit
-from codesign.arch.dram_power.command_energy import event_energies, standby_currents, trace_energy
-from codesign.arch.dram_power.command_trace import Kind, TimedCommand, parse_kind, replay
+from codesign.arch.dram_power.command_energy import event_energies, standby_currents
 from codesign.arch.dram_power.known_devices import power_device, power_devices, read_power_devices
 from codesign.arch.dram_power.locality import Locality, bit_energy, dram_type_named, dram_type_of
-from codesign.arch.dram_power.memory_specification import device_from_specification
 from codesign.arch.dram_power.power_device import PowerDevice, Standard
 from codesign.arch.presets import load_preset
 from codesign.arch.technology_files import load_technology
 from codesign.core.errors import UserError
+from experiments.models.dram_command_trace import Kind, TimedCommand, parse_kind, replay
+from experiments.models.dram_specification import device_from_specification
+from experiments.models.dram_trace_energy import trace_energy
 
 DDR4 = power_device("ddr4-2400-x8")
 SPECIFICATIONS = Path(__file__).parents[2] / "data" / "measured" / "drampower" / "base_specs.json"

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from codesign.arch.dram_power.power_device import CommandTimes, PowerDevice, Standard, Supply
-from codesign.core.errors import UserError, unknown_name
+from codesign.core.errors import UserError
 from codesign.core.fields import Fields
 
 
@@ -55,18 +55,6 @@ _NAMES = {
     ),
     Standard.HBM2: _Names((("vdd", "idd{}"), ("vpp", "ipp{}")), (("5b", "RFC"),), "6n", "5bpb", "RFCSB"),
 }
-
-
-def parse_standard(name: str, where: str | None = None) -> Standard:
-    """A standard by its name.
-
-    Raises:
-        UserError: It is not known.
-    """
-    try:
-        return Standard(name)
-    except ValueError:
-        raise unknown_name("DRAM standard", name, [s.value for s in Standard], where=where) from None
 
 
 def device_from_specification(value: Any, standard: Standard, name: str, where: str) -> PowerDevice:
