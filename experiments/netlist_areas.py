@@ -23,9 +23,9 @@ from codesign.arch.netlists import SIZES, LogicShape
 from codesign.core.errors import UserError
 from codesign.core.files import write_atomic
 from codesign.hardware.parameters import Control, Parameters
-from codesign.hardware.parts import synthesize_part
 from codesign.hardware.synthesis import cell_library
 from experiments.models.area_fit import fit_areas
+from experiments.models.part_netlists import synthesize_part
 
 WANTED = {"element": 15, "network": 24, "crossbar": 9, "reader": 9, "writer": 9, "loops": 8, "unit": 24}
 """Netlists of each part."""

@@ -41,12 +41,12 @@ from codesign.mapping.mapping import Mapping
 from codesign.mapping.nest import encode_nest
 from codesign.timing.derive import derive
 from codesign.timing.engine import run
-from codesign.timing.least_cycles import latency_with_waits
 from codesign.timing.simulate import OPERATION_LIMIT, Run, simulate
 from codesign.timing.table import Overlap, encode_timing, timing_for
 from codesign.workloads.computation import Computation
 from codesign.workloads.load import load_network
 from codesign.workloads.workload import Workload
+from experiments.models.waits import latency_with_waits
 from experiments.options import head_parser
 from experiments.validation.common import spearman
 

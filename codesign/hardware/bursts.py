@@ -259,17 +259,3 @@ def _serve(engine: IntArray, state: IntArray, ring: IntArray, ends: IntArray) ->
             ends[owner] = left
             state[BUSY] += left - max(state[COMMAND], ring[at + TAKEN])
             state[COMMAND] = left
-
-
-def transfer_cycles(
-    p: Parameters, box: Box, at: int, element_bytes: int, *, wide: bool, store: bool, memory: MemoryTiming
-) -> int:
-    """Cycles of moving a box on an engine that is at rest, its command included (K1)."""
-    engine = engine_timing(p, memory)
-    state, ring = engine_state(engine, p.by_tag and not store)
-    bursts = bursts_of(p, box, at, element_bytes, wide, memory)
-    if p.by_tag and not store:
-        ends = np.zeros(1, np.int64)
-        ask(bursts, 0, engine.numbers, 0, state, ring, ends)
-        return wait_for(0, engine.numbers, state, ring, ends)
-    return move(bursts, store, engine.numbers, 0, state, ring)

@@ -1,23 +1,10 @@
 """The analytical model with waits: cycles of a mapping by rules E12 (closed form) and E13 (shortened runs)."""
 
-import math
-
-from codesign.arch.architecture import Architecture
-from codesign.core.errors import UserError
 from codesign.core.jit import njit
-from codesign.cost.arrays import Reuse, encode_problem
-from codesign.cost.cost import Infeasible, evaluate
-from codesign.cost.kernel import score
-from codesign.cost.packed import make_kernel
-from codesign.mapping.mapping import Mapping
-from codesign.mapping.nest import encode_nest
-from codesign.timing.derive import derive
 from codesign.timing.event_plan import Plan
 from codesign.timing.port_waits import most_port_waits
 from codesign.timing.shortened import shortened_cycles
-from codesign.timing.table import Overlap, Timing, encode_timing, timing_for
 from codesign.timing.waits import busiest, is_plain, make_turns, serial_cycles, slot_waits
-from codesign.workloads.computation import Computation
 
 _ROUNDED = 1e-9
 
@@ -43,42 +30,3 @@ def cycles_with_waits(plan: Plan) -> tuple[float, int]:
         cycles, operations = shortened_cycles(plan)
         least = max(least, cycles * (1.0 - 1e-12))
     return least, operations
-
-
-def latency_with_waits(
-    computation: Computation,
-    architecture: Architecture,
-    mapping: Mapping,
-    timing: Timing | None = None,
-    *,
-    reuse: Reuse = Reuse.TIMELOOP,
-) -> int | Infeasible:
-    """Cycles of a mapping by the analytical model and rules E12 and E13: never below the former, never above the simulated ones.
-
-    Args:
-        computation: The operator.
-        architecture: The hardware, energies filled in.
-        mapping: A nest for the two.
-        timing: The machine's constants; by default those named like the architecture.
-        reuse: What a buffer need not fetch again.
-
-    Raises:
-        UserError: The mapping is malformed, or the run is one that the rules do not know: a DRAM device, a mesh, a batch,
-            generated hardware.
-    """
-    timing = timing_for(architecture) if timing is None else timing
-    known = timing.overlap is not Overlap.GENERATED and timing.batch_outputs is None
-    if not known or any(level.dram is not None or level.fanout.mesh is not None for level in architecture.levels):
-        raise UserError(
-            "waits in closed form (E12) know no DRAM device, mesh, batches or generated hardware",
-            hint="simulate the run",
-        )
-    cost = evaluate(computation, architecture, mapping, reuse=reuse)
-    if isinstance(cost, Infeasible) or timing.overlap is Overlap.PERFECT:
-        return cost if isinstance(cost, Infeasible) else cost.latency_cycles
-    nest = encode_nest(computation, architecture, mapping)
-    count = nest.loops.shape[0]
-    kernel = make_kernel(encode_problem(computation, architecture, reuse), count)
-    score(kernel, nest, count)
-    plan, _ = derive(kernel, nest, count, encode_timing(timing, architecture))
-    return max(cost.latency_cycles, math.ceil(cycles_with_waits(plan)[0] - _ROUNDED + timing.run_cycles))

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from codesign.scheduling.allocation.buffers import AllocationStatus, height, overlap, read_buffers
+from codesign.scheduling.allocation.buffers import AllocationStatus, height, read_buffers
 from codesign.scheduling.allocation.solve import allocate
+from tests.buffer_overlap import overlap
 from tests.reference_data import REFERENCE
 
 DATA = REFERENCE / "minimalloc"

@@ -10,11 +10,11 @@ from codesign.scheduling.allocation.buffers import (
     Buffer,
     format_buffers,
     height,
-    overlap,
     parse_buffers,
     peak_load,
 )
 from codesign.scheduling.allocation.solve import _search, allocate
+from tests.buffer_overlap import overlap
 
 SETTINGS = settings(derandomize=True, deadline=None, max_examples=150)
 

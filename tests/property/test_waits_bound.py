@@ -23,11 +23,12 @@ from codesign.mapping.space import build_nest, copy_state, factor_table, outermo
 from codesign.timing.derive import derive
 from codesign.timing.engine import run
 from codesign.timing.event_plan import Plan
-from codesign.timing.least_cycles import cycles_with_waits, latency_with_waits, least_cycles
+from codesign.timing.least_cycles import cycles_with_waits, least_cycles
 from codesign.timing.simulate import Run, simulate
 from codesign.timing.table import Overlap, Timing, encode_timing, load_timing, timing_for
 from codesign.workloads.load import load_network
 from codesign.workloads.workload import Workload
+from experiments.models.waits import latency_with_waits
 from tests.examples import ALL, examples
 from tests.property.random_timing import SMALL, level_timings, plan_of
 from tests.property.test_ideal_timing_is_analytical import Problem, with_bandwidths

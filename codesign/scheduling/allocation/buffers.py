@@ -84,22 +84,6 @@ def height(buffers: Sequence[Buffer], offsets: Sequence[int]) -> int:
     return max((o + b.size for b, o in zip(buffers, offsets, strict=True)), default=0)
 
 
-def overlap(buffers: Sequence[Buffer], offsets: Sequence[int]) -> tuple[int, int] | None:
-    """Positions of two buffers that share an address at some moment, or None."""
-    active: list[int] = []
-    for position in sorted(range(len(buffers)), key=lambda p: buffers[p].lower):
-        buffer = buffers[position]
-        active = [p for p in active if buffers[p].upper > buffer.lower]
-        for other in active:
-            if (
-                offsets[position] < offsets[other] + buffers[other].size
-                and offsets[other] < offsets[position] + buffer.size
-            ):
-                return other, position
-        active.append(position)
-    return None
-
-
 def parse_buffers(text: str, where: str) -> tuple[Buffer, ...]:
     """The buffers of a CSV text; further columns are ignored.
 

@@ -236,37 +236,3 @@ def time_transfer(
     else:
         hold = busiest
     return TransferTime(cycles, hold, busiest, done.flit_hops, done.simulated_hops, done.status == FINISHED)
-
-
-def waits_for(delivery: TreeDelivery) -> tuple[int, ...]:
-    """The cycle of packets that wait for each other in a stuck network, the first one repeated at the end; else empty."""
-    waits: dict[int, list[int]] = {}
-    for packet, _, _, holder in delivery.blocked:
-        if holder >= 0 and holder != packet:
-            waits.setdefault(int(packet), []).append(int(holder))
-    for begin in waits:
-        found = _cycle_from(begin, waits)
-        if found:
-            return found
-    return ()
-
-
-def _cycle_from(begin: int, waits: dict[int, list[int]]) -> tuple[int, ...]:
-    """Depth first, without recursion."""
-    way, at = [begin], [0]
-    seen = {begin}
-    while way:
-        following = waits.get(way[-1], [])
-        if at[-1] == len(following):
-            way.pop()
-            at.pop()
-            continue
-        packet = following[at[-1]]
-        at[-1] += 1
-        if packet in way:
-            return (*way[way.index(packet) :], packet)
-        if packet not in seen:
-            seen.add(packet)
-            way.append(packet)
-            at.append(0)
-    return ()

@@ -9,7 +9,6 @@ import pytest
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
 from codesign.hardware.bench import Channel
-from codesign.hardware.bursts import transfer_cycles
 from codesign.hardware.device_memory import DeviceMemory
 from codesign.hardware.execute import Job, execute, nest_job, random_values
 from codesign.hardware.layout import Box
@@ -24,6 +23,7 @@ from codesign.mappers.registry import create
 from codesign.mapping.constraints import MappingProblem
 from codesign.timing.dram.device import load_device
 from spaces.scratchpad import SCRATCHPAD
+from tests.transfer_cycles import transfer_cycles
 from tests.unit.hardware.test_machines import DESIGN, GEMM
 from tests.unit.hardware.test_protocol import NOTHING, QUIET, READ
 

@@ -8,7 +8,6 @@ import pytest
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
 from codesign.hardware.bench import HardwareError
-from codesign.hardware.bursts import transfer_cycles
 from codesign.hardware.cycles import best_plan, nest_cycles
 from codesign.hardware.execute import Job, execute, nest_job, random_values
 from codesign.hardware.layout import Box
@@ -23,6 +22,7 @@ from codesign.mappers.registry import create
 from codesign.mapping.constraints import MappingProblem
 from spaces.scratchpad import SCRATCHPAD
 from tests.examples import ALL
+from tests.transfer_cycles import transfer_cycles
 from tests.unit.hardware.test_machines import DESIGN, GEMM
 
 

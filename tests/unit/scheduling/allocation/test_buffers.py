@@ -1,8 +1,9 @@
 import pytest
 
 from codesign.core.errors import UserError
-from codesign.scheduling.allocation.buffers import AllocationStatus, Buffer, overlap, parse_buffers, peak_load
+from codesign.scheduling.allocation.buffers import AllocationStatus, Buffer, parse_buffers, peak_load
 from codesign.scheduling.allocation.solve import _search, allocate
+from tests.buffer_overlap import overlap
 
 EXAMPLE = "id,lower,upper,size\nb1,0,3,4\nb2,3,9,4\nb3,0,9,4\nb4,9,21,4\nb5,0,21,4\n"
 
