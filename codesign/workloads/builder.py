@@ -320,30 +320,25 @@ class NetworkBuilder:
 
     def batch_norm(self, x: str, *, name: str = "bn") -> str:
         """Inference form: scale and shift of every channel (axis 1), four parameters each."""
-        name = self.unique(name)
-        channels = self.shape(x)[1]
-        parameters = tuple(self.parameter(f"{name}.{p}", (channels,)) for p in ("scale", "shift", "mean", "variance"))
-        return self._elementwise_function(OperatorKind.NORMALIZATION, x, "batch_norm", parameters, name, named=True)
+        return self._norm(x, "batch_norm", 1, ("scale", "shift", "mean", "variance"), name)
 
     def layer_norm(self, x: str, *, name: str = "layer_norm") -> str:
         """Normalisation over the last axis with gain and bias."""
-        name = self.unique(name)
-        features = self.shape(x)[-1]
-        parameters = tuple(self.parameter(f"{name}.{p}", (features,)) for p in ("weight", "bias"))
-        return self._elementwise_function(OperatorKind.NORMALIZATION, x, "layer_norm", parameters, name, named=True)
+        return self._norm(x, "layer_norm", -1, ("weight", "bias"), name)
 
     def rms_norm(self, x: str, *, name: str = "rms_norm") -> str:
         """Division by the root mean square over the last axis, with gain."""
-        name = self.unique(name)
-        gain = self.parameter(f"{name}.weight", (self.shape(x)[-1],))
-        return self._elementwise_function(OperatorKind.NORMALIZATION, x, "rms_norm", (gain,), name, named=True)
+        return self._norm(x, "rms_norm", -1, ("weight",), name)
 
     def group_norm(self, x: str, *, name: str = "group_norm") -> str:
         """Normalisation over groups of the channels of an image (axis 1) with gain and bias."""
+        return self._norm(x, "group_norm", 1, ("weight", "bias"), name)
+
+    def _norm(self, x: str, function: str, axis: int, parameters: tuple[str, ...], name: str) -> str:
+        """A normalisation with so many parameters for every place of an axis."""
         name = self.unique(name)
-        channels = self.shape(x)[1]
-        parameters = tuple(self.parameter(f"{name}.{p}", (channels,)) for p in ("weight", "bias"))
-        return self._elementwise_function(OperatorKind.NORMALIZATION, x, "group_norm", parameters, name, named=True)
+        given = tuple(self.parameter(f"{name}.{p}", (self.shape(x)[axis],)) for p in parameters)
+        return self._elementwise_function(OperatorKind.NORMALIZATION, x, function, given, name, named=True)
 
     def repeat(self, x: str, shape: Sequence[int], *, name: str = "repeat") -> str:
         """The same elements several times."""

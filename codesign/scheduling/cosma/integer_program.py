@@ -11,7 +11,6 @@ created with its output. And V (eq. 11) is bounded below by ``resident(t-1) + P(
 """
 
 import importlib.util
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +20,7 @@ from typing import Any
 from codesign.core.errors import MissingDependencyError
 from codesign.scheduling.cosma.graph import GraphIndex
 from codesign.scheduling.cosma.objective import BYTES, TrafficWeights
-from codesign.scheduling.cosma.plan import Plan, Residency, residencies, uses, weighted_traffic
+from codesign.scheduling.cosma.plan import Plan, Residency, plan_of, residencies, weighted_traffic
 
 
 class Solver(Enum):
@@ -246,26 +245,12 @@ class _Program:
         )
         if not found:
             return result
-        plan = self._plan()
+        runs = [self._created[made[0]] for made in self._index.outputs]
+        plan = plan_of(self._index, runs, self._retrieved, lambda variable: variable.solution_value() > 0.5)
         value = weighted_traffic(self._index, plan, self._weights)
         stays = residencies(self._index, plan)
         offsets = tuple(self._offset(stay) for stay in stays) if self._address else ()
         return replace(result, plan=plan, stays=stays, offsets=offsets, value=value)
-
-    def _plan(self) -> Plan:
-        """Order and retrievals; a retrieval made early is moved to the use it is for."""
-        order = [0] * self._steps
-        for operator, made in enumerate(self._index.outputs):
-            for t, variable in self._created[made[0]].items():
-                if variable.solution_value() > 0.5:
-                    order[t] = operator
-        retrieved: list[set[int]] = [set() for _ in order]
-        for tensor, steps in enumerate(uses(self._index, order)):
-            back = [t for t, v in self._retrieved[tensor].items() if v.solution_value() > 0.5]
-            for before, after in itertools.pairwise(steps):
-                if any(before < t <= after for t in back):
-                    retrieved[after].add(tensor)
-        return Plan(tuple(order), tuple(tuple(sorted(r)) for r in retrieved))
 
     def _offset(self, stay: Residency) -> int:
         if stay.tensor is not None:

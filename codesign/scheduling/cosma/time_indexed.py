@@ -6,7 +6,6 @@ is small enough to be solved where the full program is not, and its optimum is t
 addresses can then be found. The state search (`states`) proves the same optimum faster; this is the independent check.
 """
 
-import itertools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from codesign.scheduling.cosma.graph import GraphIndex
 from codesign.scheduling.cosma.objective import BYTES, TrafficWeights
 from codesign.scheduling.cosma.ordering import Ordering
-from codesign.scheduling.cosma.plan import Plan, uses, weighted_traffic
+from codesign.scheduling.cosma.plan import plan_of, weighted_traffic
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
@@ -71,7 +70,7 @@ def order_jointly(
     bound = max(0, math.ceil(solver.best_objective_bound - 1e-6)) * unit
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return Ordering(None, None, bound, "joint program")
-    plan = _plan(index, variables, solver)
+    plan = plan_of(index, variables.runs, variables.retrieved, solver.boolean_value)
     return Ordering(plan, weighted_traffic(index, plan, weights), bound, "joint program")
 
 
@@ -142,18 +141,3 @@ def _load(index: GraphIndex, variables: _Variables, step: int, unit: int) -> Any
         if size and step in runs
     )
     return tensors + parameters
-
-
-def _plan(index: GraphIndex, variables: _Variables, solver: "cp_model.CpSolver") -> Plan:
-    order = [0] * len(index.inputs)
-    for operator, runs in enumerate(variables.runs):
-        for step, variable in runs.items():
-            if solver.boolean_value(variable):
-                order[step] = operator
-    retrieved: list[set[int]] = [set() for _ in order]
-    for tensor, steps in enumerate(uses(index, order)):
-        back = [t for t, v in variables.retrieved[tensor].items() if solver.boolean_value(v)]
-        for before, after in itertools.pairwise(steps):
-            if any(before < t <= after for t in back):
-                retrieved[after].add(tensor)
-    return Plan(tuple(order), tuple(tuple(sorted(r)) for r in retrieved))
