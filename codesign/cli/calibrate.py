@@ -127,12 +127,12 @@ class _Predictor:
     """Event-timed cycles of measured rows under changed constants; files are read once."""
 
     def __init__(self, rows: Sequence[Measured], timing: "Timing") -> None:
-        from codesign.library.arguments import resolve
+        from codesign.library.arguments import Sources
 
         self._timing = timing
         self._runs = []
         for row in rows:
-            inputs = resolve(list(row.files), arch=None, layer=None, clock_hz=None, technology=None)
+            inputs = Sources().resolve(row.files)
             self._runs.append((inputs.need_computation(), inputs.need_architecture(), inputs.need_mapping()))
 
     def __call__(self, constants: dict[str, float], chosen: list[int]) -> "FloatArray":

@@ -5,9 +5,10 @@ from typing import Annotated
 
 import typer
 
-from codesign.cli.inputs import Sources, warnings_to_stderr
+from codesign.cli.inputs import warnings_to_stderr
 from codesign.cli.options import command
 from codesign.core.errors import UserError, unknown_name
+from codesign.library.arguments import Sources
 
 
 def register(app: typer.Typer) -> None:

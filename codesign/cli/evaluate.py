@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from codesign.cli.compiling import echo_json
-from codesign.cli.inputs import Sources, parse_reuse, warnings_to_stderr
+from codesign.cli.inputs import parse_reuse, warnings_to_stderr
 from codesign.cli.options import OutputFormat, check_format, command, refuse
 from codesign.cli.timing import TimingRequest
 from codesign.cli.whole_network import NetworkRequest, Output, run_evaluate, run_map
 from codesign.core.errors import UserError, unknown_name
+from codesign.library.arguments import Sources
 
 if TYPE_CHECKING:
     from codesign.arch.architecture import Architecture

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from codesign.cli.compiling import echo_json
-from codesign.cli.inputs import Sources, counted, warnings_to_stderr
+from codesign.cli.inputs import counted, warnings_to_stderr
 from codesign.cli.map_options import ACCELFORGE, ZIGZAG, MapSearch
 from codesign.cli.options import OutputFormat, check_format, command, given_flags, refuse
 from codesign.cli.timing import TimingRequest
 from codesign.cli.whole_network import NetworkRequest, Output, run_map
 from codesign.core.errors import UserError
 from codesign.core.json_types import JsonObject
+from codesign.library.arguments import Sources
 
 if TYPE_CHECKING:
     from codesign.core.goals import Objective

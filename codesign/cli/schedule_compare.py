@@ -157,10 +157,10 @@ def _cosma(options: ScheduleOptions) -> Row:
 
 def _weights_per_cycle(options: ScheduleOptions, weight_bytes: int) -> float:
     """Cycles in which the weights, which this scheduler leaves out, cross the DRAM interface once."""
-    from codesign.library.arguments import resolve
+    from codesign.library.arguments import Sources
     from codesign.scheduling.cosma.objective import cycles_per_byte
 
-    architecture: Architecture = resolve([], arch=options.arch).need_architecture()
+    architecture: Architecture = Sources(options.arch).resolve().need_architecture()
     return weight_bytes * cycles_per_byte(architecture)[1]
 
 

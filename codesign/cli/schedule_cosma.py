@@ -267,9 +267,9 @@ def _simulated(result: Schedule | TooSmall | Unplaced, options: ScheduleOptions)
 def _architecture(options: ScheduleOptions) -> Architecture | None:
     if options.arch is None:
         return None
-    from codesign.library.arguments import resolve
+    from codesign.library.arguments import Sources
 
-    return resolve([], arch=options.arch).need_architecture()
+    return Sources(options.arch).resolve().need_architecture()
 
 
 def _print_schedule(schedule: Schedule, answer: Answer) -> None:

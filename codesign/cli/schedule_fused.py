@@ -11,7 +11,7 @@ from codesign.core.errors import UserError
 from codesign.core.files import write_json
 from codesign.core.json_types import JsonObject
 from codesign.core.quantities import parse_size
-from codesign.library.arguments import resolve
+from codesign.library.arguments import Sources
 
 if TYPE_CHECKING:
     from codesign.arch.architecture import Architecture
@@ -26,7 +26,7 @@ DEFAULT_ARCH = "soma-edge"
 
 def machine(options: ScheduleOptions) -> "Architecture":
     """The accelerator that is named."""
-    return resolve([], arch=options.arch or DEFAULT_ARCH).need_architecture()
+    return Sources(options.arch or DEFAULT_ARCH).resolve().need_architecture()
 
 
 def _problem(options: ScheduleOptions) -> "ScheduleProblem":

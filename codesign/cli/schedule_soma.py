@@ -139,9 +139,9 @@ def _is_architecture(name: str) -> bool:
 
 
 def _architecture(name: str) -> Any:
-    from codesign.library.arguments import resolve
+    from codesign.library.arguments import Sources
 
-    return resolve([], arch=name).need_architecture()
+    return Sources(name).resolve().need_architecture()
 
 
 def _objective(name: str | None) -> "Objective":

@@ -215,9 +215,9 @@ def _inputs(options: ProgramOptions, choice: "TensorizeChoice") -> "Inputs | Non
             raise UserError("--mapping needs the design it is for", hint="add --arch")
         return None
     from codesign.formats.load import load_inputs
-    from codesign.library.arguments import resolve
+    from codesign.library.arguments import Sources
 
-    given = resolve([], arch=options.arch)
+    given = Sources(options.arch).resolve()
     if options.mapping is None:
         return given
     return load_inputs([options.mapping], architecture=given.need_architecture(), computation=choice.padded)

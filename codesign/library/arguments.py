@@ -9,43 +9,90 @@ from codesign.core.errors import UserError
 
 if TYPE_CHECKING:
     from codesign.arch.architecture import Architecture
-    from codesign.formats.load import Inputs
+    from codesign.formats.load import Hardware, Inputs
     from codesign.workloads.computation import Computation
 
 
-def resolve(
-    arguments: Sequence[str],
-    *,
-    arch: str | None = None,
-    layer: str | None = None,
-    clock_hz: float | None = None,
-    technology: str | None = None,
-    imperfect: bool = False,
-) -> "Inputs":
-    """The values that the arguments name.
+@dataclass(frozen=True)
+class Sources:
+    """Where the accelerator and the layer come from, besides the files that are given.
 
     Args:
-        arguments: Files in any order; an argument that is no file and has no suffix is a preset, one with ``=`` a layer.
-        arch: A preset name or an architecture file.
-        layer: A layer string or a problem file.
-        clock_hz: Overrides the clock.
-        technology: Fills in what the architecture leaves open.
-        imperfect: Whether the factors of a mapping may multiply to more than the bounds.
-
-    Raises:
-        UserError: A file, preset or layer is unknown or malformed, or something is given twice.
+        arch: Preset name, e.g. simba, or an architecture file.
+        layer: E.g. "conv K=64 C=64 P=56 Q=56 R=3 S=3", "gemm M=128 N=768 K=768", or a problem file.
+        clock_hz: Cycles per second; overrides the architecture's (Timeloop's files: 1 GHz).
+        technology: Technology that fills in energies and areas the architecture leaves open.
     """
-    from codesign.formats.load import load_inputs
 
-    named = split_arguments(arguments, arch=arch, layer=layer, clock_hz=clock_hz, technology=technology)
-    return load_inputs(
-        named.paths,
-        architecture=named.preset(),
-        computation=None if named.layer is None else _layer(named.layer),
-        clock_hz=clock_hz,
-        technology=named.left_technology(),
-        imperfect=imperfect,
-    )
+    arch: str | None = None
+    layer: str | None = None
+    clock_hz: float | None = None
+    technology: str | None = None
+
+    def resolve(self, files: Sequence[str] | None = None, *, imperfect: bool = False) -> "Inputs":
+        """The values that files and options name.
+
+        Args:
+            files: In any order; an argument that is no file and has no suffix is a preset, one with ``=`` a layer.
+            imperfect: Whether the factors of a mapping may multiply to more than the bounds.
+
+        Raises:
+            UserError: A file, preset or layer is unknown or malformed, or something is given twice.
+        """
+        from codesign.formats.load import load_inputs
+
+        named = self._split(files or ())
+        return load_inputs(
+            named.paths,
+            architecture=named.preset(),
+            computation=None if named.layer is None else _layer(named.layer),
+            clock_hz=self.clock_hz,
+            technology=named.left_technology(),
+            imperfect=imperfect,
+        )
+
+    def hardware(self, files: Sequence[str] | None = None) -> "tuple[Hardware, Architecture]":
+        """The accelerator alone.
+
+        Raises:
+            UserError: Nothing describes one, or something describes a layer.
+        """
+        from codesign.formats.load import load_hardware
+
+        named = self._split(files or ())
+        if named.layer is not None:
+            raise UserError(f"--network and the layer {named.layer!r}: give one of them")
+        found = load_hardware(
+            named.paths, architecture=named.preset(), clock_hz=self.clock_hz, technology=named.left_technology()
+        )
+        if found.architecture is None:
+            raise UserError("no file describes an architecture", hint="give a file or a preset, e.g. --arch eyeriss")
+        return found, found.architecture
+
+    def _split(self, files: Sequence[str]) -> "Named":
+        """Files, preset names and layers told apart.
+
+        Raises:
+            UserError: Two presets or two layers, or a clock that is not positive.
+        """
+        if self.clock_hz is not None and not self.clock_hz > 0:
+            raise UserError(f"--clock-hz must be > 0, got {self.clock_hz:g}")
+        paths: list[str] = []
+        presets: list[str] = []
+        layers: list[str] = []
+        for text, kind in [*((f, "") for f in files), (self.arch or "", "arch"), (self.layer or "", "layer")]:
+            if not text:
+                continue
+            if _is_file(text):
+                paths.append(text)
+            elif kind == "layer" or (kind == "" and "=" in text):
+                layers.append(text)
+            else:
+                presets.append(text)
+        for what, found in (("architecture", presets), ("layer", layers)):
+            if len(found) > 1:
+                raise UserError(f"two names for the {what}: {found[0]!r} and {found[1]!r}; give one")
+        return Named(tuple(paths), presets[0] if presets else None, layers[0] if layers else None, self.technology)
 
 
 @dataclass(frozen=True)
@@ -75,39 +122,6 @@ class Named:
     def left_technology(self) -> str | None:
         """The technology for an architecture of the files; a preset has taken it already."""
         return None if self.preset_name is not None else self.technology
-
-
-def split_arguments(
-    arguments: Sequence[str],
-    *,
-    arch: str | None = None,
-    layer: str | None = None,
-    clock_hz: float | None = None,
-    technology: str | None = None,
-) -> Named:
-    """Tell files, preset names and layers apart; the arguments are those of `resolve`.
-
-    Raises:
-        UserError: Two presets or two layers, or a clock that is not positive.
-    """
-    if clock_hz is not None and not clock_hz > 0:
-        raise UserError(f"--clock-hz must be > 0, got {clock_hz:g}")
-    paths: list[str] = []
-    presets: list[str] = []
-    layers: list[str] = []
-    for text, kind in [*((a, "") for a in arguments), (arch or "", "arch"), (layer or "", "layer")]:
-        if not text:
-            continue
-        if _is_file(text):
-            paths.append(text)
-        elif kind == "layer" or (kind == "" and "=" in text):
-            layers.append(text)
-        else:
-            presets.append(text)
-    for what, found in (("architecture", presets), ("layer", layers)):
-        if len(found) > 1:
-            raise UserError(f"two names for the {what}: {found[0]!r} and {found[1]!r}; give one")
-    return Named(tuple(paths), presets[0] if presets else None, layers[0] if layers else None, technology)
 
 
 def _is_file(text: str) -> bool:

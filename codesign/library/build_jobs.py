@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.point import Point
-from codesign.library.arguments import resolve
+from codesign.library.arguments import Sources
 
 if TYPE_CHECKING:
     from codesign.hardware.execute import Job
@@ -36,7 +36,7 @@ def make_job(request: "Request") -> "tuple[Job, Netlist]":
         raise UserError(
             f"{request.what[0]} is a folder: which design of the study?", hint="give --trial NUMBER, or three files"
         )
-    inputs = resolve(request.what, layer=request.options.layer)
+    inputs = Sources(layer=request.options.layer).resolve(request.what)
     bus = request.options.bus_bytes or 16
     return _nest(
         inputs.need_computation(),
@@ -145,7 +145,7 @@ def _of_space(request: "Request") -> "tuple[Job, Netlist]":
 
     if request.options.layer is None:
         raise UserError("--space needs a --layer", hint='e.g. --layer "gemm M=32 N=32 K=32"')
-    computation = integer_widths(resolve([], layer=request.options.layer).need_computation())
+    computation = integer_widths(Sources(layer=request.options.layer).resolve().need_computation())
     space, point, _ = _design(request)
     if getattr(space.builder, "core", None) is not None:
         return _core_program(request, computation, space.builder.core(point))
