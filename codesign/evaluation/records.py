@@ -126,62 +126,13 @@ class TrafficRecord(TypedDict):
     traffic_latency_s: float
 
 
-class PhaseLayerRecord(TypedDict):
-    """A distinct layer of a phase on one chip, without its mapping."""
-
-    name: str
-    notation: str
-    bounds: dict[str, int]
-    count: float
-    macs: int
-    latency_cycles: float
-    energy_pj: float
-    utilization: float
-    bottlenecks: list[str]
-    busy_cycles: dict[str, float]
-    dram_bytes: float
-    proof: str
-    gap: float | None
-
-
-class PhaseRecord(TypedDict):
-    """A prefill or a step of decoding."""
-
-    share: NotRequired[float]
-    tokens: int
-    past: int
-    batch: int
-    latency_s: float
-    link_s: float
-    energy_j: float
-    dram_bytes: float
-    macs: int
-    bound_by: dict[str, float]
-    layers: NotRequired[list[PhaseLayerRecord]]
-    micro_batches: NotRequired[int]
-    send_s: NotRequired[float]
-    waiting: NotRequired[float]
-    stage_s: NotRequired[list[float]]
-    bound_s: NotRequired[float]
-    gap: NotRequired[float]
-    trees: NotRequired[list[JsonObject]]
-
-
-class StageRecord(TypedDict):
-    """What a chip of a stage keeps in its memory."""
-
-    layers: int
-    weight_bytes: float
-    cache_bytes: float
-
-
 class ServingRecord(TypedDict):
-    """What a design does for requests to a language model."""
+    """What a design does for requests to a language model: phases as `Phase.to_json` writes them, stages by what a chip keeps."""
 
     model: str
     batch: int
     chips: int
-    stages: NotRequired[list[StageRecord]]
+    stages: NotRequired[list[JsonObject]]
     mean_context: int
     mean_output: float
     compute_bound_batch: int | None
@@ -190,8 +141,8 @@ class ServingRecord(TypedDict):
     tpot_s: float
     tokens_per_s: float
     tokens_per_j: float
-    prefill: list[PhaseRecord]
-    decode: PhaseRecord
+    prefill: list[JsonObject]
+    decode: JsonObject
 
 
 class ScenarioRecord(TypedDict):

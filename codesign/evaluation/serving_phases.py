@@ -10,13 +10,12 @@ parts around the ring. With n parts, times t of stages and sends s, and m the lo
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import final
+from typing import cast, final
 
 from codesign.arch.architecture import Architecture
-from codesign.core.json_types import JsonObject
+from codesign.core.json_types import Json, JsonObject
 from codesign.cost.cost import Infeasible
 from codesign.evaluation.network import LayerResult
-from codesign.evaluation.records import PhaseLayerRecord, PhaseRecord
 from codesign.evaluation.serving_stages import Part, StageRun, StageSource, part_of
 from codesign.timing.cores.collectives import all_reduce_s, send_s
 from codesign.timing.cores.system import system_of
@@ -73,46 +72,26 @@ class Phase:
         """(time - bound) / bound."""
         return None if self.bound_s is None else self.latency_s / self.bound_s - 1.0
 
-    def to_json(self) -> PhaseRecord:
-        """The fields as plain values that JSON can hold."""
-        record: PhaseRecord = {
-            "tokens": self.tokens,
-            "past": self.past,
-            "batch": self.batch,
-            "latency_s": self.latency_s,
-            "link_s": self.link_s,
-            "send_s": self.send_s,
-            "waiting": self.waiting,
-            "micro_batches": self.micro_batches,
+    def to_json(self) -> JsonObject:
+        """The fields as plain values that JSON can hold; what trees alone say is left out without them."""
+        record: JsonObject = {
+            **vars(self),
             "stage_s": list(self.stage_s),
-            "energy_j": self.energy_j,
-            "dram_bytes": self.dram_bytes,
-            "macs": self.macs,
             "bound_by": dict(self.bound_by),
             "layers": [_phase_layer(layer) for layer in self.layers],
+            "trees": list(self.trees),
+            "gap": self.gap,
         }
-        if self.bound_s is not None and self.gap is not None:
-            record |= {"bound_s": self.bound_s, "gap": self.gap, "trees": list(self.trees)}
-        return record
+        return record if self.bound_s is not None else {k: v for k, v in record.items() if k not in _OF_TREES}
 
 
-def _phase_layer(layer: LayerResult) -> PhaseLayerRecord:
-    whole = layer.to_json()
-    return {
-        "name": whole["name"],
-        "notation": whole["notation"],
-        "bounds": whole["bounds"],
-        "count": whole["count"],
-        "macs": whole["macs"],
-        "latency_cycles": whole["latency_cycles"],
-        "energy_pj": whole["energy_pj"],
-        "utilization": whole["utilization"],
-        "bottlenecks": list(layer.bottlenecks),
-        "busy_cycles": layer.busy_cycles,
-        "dram_bytes": whole["dram_bytes"],
-        "proof": whole["proof"],
-        "gap": whole["gap"],
-    }
+_OF_TREES = ("bound_s", "gap", "trees")
+_NOT_OF_PHASES = ("bottleneck", "energy_by_level_pj", "loopnest", "mapping", "widths")
+
+
+def _phase_layer(layer: LayerResult) -> JsonObject:
+    """A distinct layer of a phase on one chip, without its mapping."""
+    return {key: cast(Json, value) for key, value in layer.to_json().items() if key not in _NOT_OF_PHASES}
 
 
 @final
