@@ -5,14 +5,16 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEMO := $(VENV)/.installed-demo
 
-.PHONY: demo test all lint types layers docs results pytest slow bench wheel clean
+.PHONY: demo test all lint types imports layers docs results pytest slow bench wheel clean
 
 # compiled once when first imported, not all of it now; so nothing may keep Python from writing what it compiled
 unexport PYTHONDONTWRITEBYTECODE
 INSTALL = $(BIN)/python -m pip install --quiet --no-compile -c constraints.txt
 
+# pip of today chooses versions in half the time of the one that Python 3.11 brings, which does too
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
+	-$(BIN)/python -m pip install --quiet --upgrade pip
 
 $(STAMP): pyproject.toml constraints.txt | $(BIN)/python
 	$(INSTALL) -e ".[dev]"
@@ -27,9 +29,9 @@ demo: $(DEMO)
 	$(BIN)/codesign explore --network resnet50 --space scratchpad --optimizer mobo --trials 40 \
 	  --objectives latency energy area --constraint "power_w<=2" --seed 0 --workers 2 --out runs/demo
 
-test: $(STAMP)
-	$(MAKE) --no-print-directory -j 2 --output-sync=target lint types layers docs
-	$(MAKE) --no-print-directory pytest
+# tests begin beside types and pages, so that no core waits for another
+test: lint imports
+	$(MAKE) --no-print-directory -j 3 types docs pytest
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .
@@ -38,8 +40,10 @@ lint: $(STAMP)
 types: $(STAMP)
 	$(BIN)/mypy
 
-layers: $(STAMP)
+imports: $(STAMP)
 	$(BIN)/lint-imports
+
+layers: imports
 	$(BIN)/pytest -q tests/unit/test_layers.py
 
 docs: $(STAMP)

@@ -1,6 +1,5 @@
 """Pages that the site makes from the program and from data: options of commands, names of Python, source files, tables of results."""
 
-import ast
 import csv
 import re
 from pathlib import Path
@@ -99,7 +98,8 @@ def source_files(root: Path) -> str:
 
 def first_line(path: Path) -> str:
     """The first line of a file's docstring as the cell of a table; empty if it has none."""
-    line = (ast.get_docstring(ast.parse(path.read_text())) or "").split("\n")[0].replace("|", "\\|")
+    before, _, text = path.read_text().partition('"""')
+    line = "" if before.strip() else re.split('"""|\n', text, maxsplit=1)[0].replace("|", "\\|")
     return re.sub(r"docs/([\w-]+/)([\w-]+)\.md", r"[\2](../\1\2.md)", line)
 
 

@@ -218,11 +218,14 @@ def _einsum(workload: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-class _Loader(yaml.SafeLoader):
+_Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Loader(_Base):  # type: ignore[misc]
     """Reads `!Temporal {...}` as a mapping with its `type`."""
 
 
-def _node(loader: yaml.SafeLoader, tag: str, node: yaml.Node) -> dict[str, Any]:
+def _node(loader: Any, tag: str, node: yaml.Node) -> dict[str, Any]:
     if not isinstance(node, yaml.MappingNode):
         raise yaml.YAMLError(f"expected a mapping under !{tag}")
     return {"type": tag} | {str(key): value for key, value in loader.construct_mapping(node, deep=True).items()}

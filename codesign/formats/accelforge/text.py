@@ -16,11 +16,14 @@ class Node(dict[str, Any]):
     tag: str = ""
 
 
-class _Loader(yaml.SafeLoader):
+_Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Loader(_Base):  # type: ignore[misc]
     """Keeps tags of mappings; numbers such as ``8e9`` may lack the point."""
 
 
-def _tagged(loader: _Loader, suffix: str, node: yaml.Node) -> Any:
+def _tagged(loader: Any, suffix: str, node: yaml.Node) -> Any:
     if not isinstance(node, yaml.MappingNode):
         raise UserError(f"tag !{suffix} must stand before a mapping", where=str(node.start_mark))
     found = Node({str(k): v for k, v in loader.construct_mapping(node, deep=True).items()})
