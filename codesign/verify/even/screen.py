@@ -16,6 +16,7 @@ class Hardware(NamedTuple):
     Attributes:
         bounds: ``D``.
         coef: ``T x A x D``.
+        offsets: ``T x A``.
         shares: ``L``.
         hops: ``L x 2``.
         hop_energy: ``L x T``.
@@ -31,6 +32,7 @@ class Hardware(NamedTuple):
 
     bounds: IntArray
     coef: IntArray
+    offsets: FloatArray
     shares: IntArray
     hops: FloatArray
     hop_energy: FloatArray
@@ -73,7 +75,7 @@ def encoded(space: Space, kept: Kept) -> tuple[Hardware, list[list[Vector]], Int
     """What the compiled loops read: figures, the vectors of every level, where each level's begin in the table, the table."""
     a = space.arrays
     hardware = Hardware(
-        space.bounds, space.coef, a.shares, a.hops, a.hop_energy, a.energy, a.words, a.bandwidth, a.one_port,
+        space.bounds, space.coef, space.offsets, a.shares, a.hops, a.hop_energy, a.energy, a.words, a.bandwidth, a.one_port,
         np.array(kept, np.int64), float(a.tensor_words[-1]), float(a.macs), float(a.mac_energy),
     )  # fmt: skip
     choices = [space.vectors(v) for v in range(space.n_levels)]
@@ -203,11 +205,12 @@ def bound_of(h: Hardware, outside: FloatArray, distinct: FloatArray) -> tuple[fl
             if v < levels:
                 words = 1.0
                 for a in range(h.coef.shape[1]):
-                    length = 1.0
+                    length, part = 1.0, h.offsets[t, a]
                     for d in range(outside.shape[1]):
                         if h.coef[t, a, d] > 0:
                             length += h.bounds[d] / outside[v, d] - 1.0
-                    words *= length
+                            part /= outside[v, d]
+                    words *= max(length, part)
             sent = 1.0
             for m in range(v - 1, parent - 1, -1):
                 sent *= distinct[m, t]
