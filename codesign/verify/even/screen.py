@@ -7,7 +7,9 @@ import numpy as np
 from codesign.core.jit import njit
 from codesign.cost.columns import FILL, READ, UPDATE
 from codesign.mapping.nest import FloatArray, IntArray
+from codesign.verify.even.prices import lowered
 from codesign.verify.even.problem import Kept, Space, Vector
+from codesign.verify.even.profiles import exact
 
 
 class Hardware(NamedTuple):
@@ -71,13 +73,32 @@ def least_of_all(space: Space, kept: Kept) -> tuple[float, float]:
     return energy * (1.0 - 1e-9), cycles
 
 
-def encoded(space: Space, kept: Kept) -> tuple[Hardware, list[list[Vector]], IntArray, IntArray]:
-    """What the compiled loops read: figures, the vectors of every level, where each level's begin in the table, the table."""
+def left_open(space: Space, kept: Kept, found: list[tuple[Vector, ...]], limit: float) -> list[tuple[Vector, ...]]:
+    """Those combinations of which some profile, with the words that its children share, has a closed bound below `limit`."""
+    if not any(space.sliding):
+        return found
+    hardware, objective = _hardware(space, kept), space.objective
+    left = []
+    for vectors in found:
+        for profile, _ in exact(space, kept, vectors):
+            energy, cycles = bound_of(hardware, profile.outside, np.array(profile.distinct))
+            if objective.score(max(0.0, lowered(energy)), cycles) < limit:
+                left.append(vectors)
+                break
+    return left
+
+
+def _hardware(space: Space, kept: Kept) -> Hardware:
     a = space.arrays
-    hardware = Hardware(
+    return Hardware(
         space.bounds, space.coef, space.offsets, a.shares, a.hops, a.hop_energy, a.energy, a.words, a.bandwidth, a.one_port,
         np.array(kept, np.int64), float(a.tensor_words[-1]), float(a.macs), float(a.mac_energy),
     )  # fmt: skip
+
+
+def encoded(space: Space, kept: Kept) -> tuple[Hardware, list[list[Vector]], IntArray, IntArray]:
+    """What the compiled loops read: figures, the vectors of every level, where each level's begin in the table, the table."""
+    hardware = _hardware(space, kept)
     choices = [space.vectors(v) for v in range(space.n_levels)]
     first = np.concatenate([[0], np.cumsum([len(c) for c in choices])]).astype(np.int64)
     table = np.array([v for c in choices for v in c], np.int64).reshape(first[-1], len(space.dims))
