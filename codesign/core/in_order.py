@@ -6,6 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, Self, TypeVar, final
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 _AHEAD = 2
@@ -23,6 +24,7 @@ class InOrder:
     """
 
     def __init__(self, threads: int) -> None:
+        self.threads = threads
         self._most = 1 if threads == 1 else threads + _AHEAD
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
         self._given: deque[tuple[Callable[[], Any], Callable[[Any], None]]] = deque()
@@ -46,6 +48,10 @@ class InOrder:
         else:
             future: Future[T] = self._pool.submit(task)
             self._given.append((future.result, settle))
+
+    def each(self, task: Callable[[S], T], items: list[S]) -> list[T]:
+        """The results of a task for every item, run side by side now."""
+        return [task(item) for item in items] if self._pool is None else list(self._pool.map(task, items))
 
     def settle(self) -> bool:
         """Wait for the first of the tasks given and settle it; False where none is left."""

@@ -36,7 +36,7 @@ from codesign.verify.verdict import Verdict
 
 Floats = NDArray[np.float64]
 
-FRONT = "codesign front certificate 1"
+FRONT = "codesign front certificate 2"
 """Format and version."""
 
 MOST_DESIGNS = 20_000

@@ -21,8 +21,8 @@ from codesign.verify.seal import SEAL, seal
 from codesign.verify.shape import AGAIN, EVEN, IMPERFECT, NETWORK, PLACES, UNEVEN, check_form
 from codesign.verify.verdict import Verdict
 
-CERTIFICATE = "codesign certificate 2"
-"""Format and version; the second version has a seal."""
+CERTIFICATE = "codesign certificate 3"
+"""Format and version; the third counts all offsets of an axis in rule K5."""
 
 AnyCertificate = Certificate | EvenCertificate | NetworkCertificate
 """Of every set of rules."""

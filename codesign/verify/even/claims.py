@@ -16,7 +16,7 @@ from codesign.mapping.files import constraints_from_json, constraints_to_json, m
 from codesign.mapping.mapping import LevelMapping, Mapping
 from codesign.verify.even.member import levels_of
 from codesign.verify.even.problem import Kept, Space, Vector, make_space
-from codesign.verify.even.screen import closed_bounds
+from codesign.verify.even.screen import closed_bounds, left_open
 from codesign.verify.even.wide_keep_sets import WIDE, open_together
 from codesign.verify.imperfect.imperfect_bounds import imperfect_bound
 from codesign.verify.imperfect.spatial_factors import open_profiles as open_imperfect
@@ -90,15 +90,10 @@ class EvenCertificate:
 
 def open_profiles(space: Space, value: float) -> Iterator[tuple[Kept, list[tuple[Vector, ...]]]]:
     """By keep set, the profiles whose closed bounds are below a value (rule K5)."""
-    objective = space.objective
-    if space.n_keep_sets >= WIDE:
-        yield from open_together(space, value * (1.0 - SAME)).items()
-        return
-    for kept in space.keep_sets():
-        yield (
-            kept,
-            closed_bounds(space, kept, objective.energy_exponent, objective.latency_exponent, value * (1.0 - SAME)),
-        )
+    limit, n, m = value * (1.0 - SAME), space.objective.energy_exponent, space.objective.latency_exponent
+    each = ((kept, closed_bounds(space, kept, n, m, limit)) for kept in space.keep_sets())
+    for kept, found in each if space.n_keep_sets < WIDE else open_together(space, limit).items():
+        yield kept, left_open(space, kept, found, limit)
 
 
 def certify(

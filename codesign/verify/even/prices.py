@@ -136,8 +136,11 @@ class Profile:
         return {b: self._touched(b) for b in self.boundaries}
 
     def _touched(self, b: Boundary) -> float:
-        rest = self.space.bounds / self.outside[b.level]
-        return math.prod(1.0 + float(((row > 0) * (rest - 1.0)).sum()) for row in self.space.coef[b.tensor])
+        outside, words = self.outside[b.level], 1.0
+        for row, offsets in zip(self.space.coef[b.tensor] > 0, self.space.offsets[b.tensor], strict=True):
+            least = 1.0 + float((self.space.bounds[row] / outside[row] - 1.0).sum())
+            words *= max(least, float(offsets / outside[row].prod()))
+        return words
 
     @property
     def compute(self) -> float:

@@ -68,6 +68,11 @@ class Space:
         return tuple(int(((c > 0).sum(axis=1) > 1).any()) for c in self.coef)
 
     @cached_property
+    def offsets(self) -> FloatArray:
+        """``T x A`` different offsets along every axis of a whole tensor."""
+        return np.array([[_offsets(row, self.bounds) for row in table] for table in self.coef], np.float64)
+
+    @cached_property
     def rules(self) -> tuple[LevelConstraints, ...]:
         """What the constraints say of every level, outermost first."""
         given = self.source.constraints.by_level
@@ -174,6 +179,20 @@ def make_space(source: MappingProblem, objective: Objective) -> Space:
         if found:
             raise UserError(f"--certificate does not cover {what}", hint="leave --certificate out")
     return Space(source, objective, arrays, dims, arrays.bounds[list(dims)], arrays.coef[:, :, list(dims)])
+
+
+def _offsets(row: IntArray, bounds: IntArray) -> int:
+    """Different sums of coefficient times index."""
+    steps = sorted(((int(b), int(c)) for c, b in zip(row, bounds, strict=True) if c), reverse=True)
+    reached = np.zeros(1 + sum(c * (b - 1) for b, c in steps), bool)
+    reached[0] = True
+    for n, (bound, step) in enumerate(steps):
+        before = reached.copy()
+        if n == 0:
+            reached[::step][:bound] = True
+        for k in range(1, bound) if n else ():
+            reached[k * step :] |= before[: -k * step]
+    return int(reached.sum())
 
 
 def divisors(n: int) -> list[int]:

@@ -7,7 +7,9 @@ import numpy as np
 from codesign.core.jit import njit
 from codesign.cost.columns import FILL, READ, UPDATE
 from codesign.mapping.nest import FloatArray, IntArray
+from codesign.verify.even.prices import lowered
 from codesign.verify.even.problem import Kept, Space, Vector
+from codesign.verify.even.profiles import exact
 
 
 class Hardware(NamedTuple):
@@ -16,6 +18,7 @@ class Hardware(NamedTuple):
     Attributes:
         bounds: ``D``.
         coef: ``T x A x D``.
+        offsets: ``T x A``.
         shares: ``L``.
         hops: ``L x 2``.
         hop_energy: ``L x T``.
@@ -31,6 +34,7 @@ class Hardware(NamedTuple):
 
     bounds: IntArray
     coef: IntArray
+    offsets: FloatArray
     shares: IntArray
     hops: FloatArray
     hop_energy: FloatArray
@@ -69,13 +73,32 @@ def least_of_all(space: Space, kept: Kept) -> tuple[float, float]:
     return energy * (1.0 - 1e-9), cycles
 
 
-def encoded(space: Space, kept: Kept) -> tuple[Hardware, list[list[Vector]], IntArray, IntArray]:
-    """What the compiled loops read: figures, the vectors of every level, where each level's begin in the table, the table."""
+def left_open(space: Space, kept: Kept, found: list[tuple[Vector, ...]], limit: float) -> list[tuple[Vector, ...]]:
+    """Those combinations of which some profile, with the words that its children share, has a closed bound below `limit`."""
+    if not any(space.sliding):
+        return found
+    hardware, objective = _hardware(space, kept), space.objective
+    left = []
+    for vectors in found:
+        for profile, _ in exact(space, kept, vectors):
+            energy, cycles = bound_of(hardware, profile.outside, np.array(profile.distinct))
+            if objective.score(max(0.0, lowered(energy)), cycles) < limit:
+                left.append(vectors)
+                break
+    return left
+
+
+def _hardware(space: Space, kept: Kept) -> Hardware:
     a = space.arrays
-    hardware = Hardware(
-        space.bounds, space.coef, a.shares, a.hops, a.hop_energy, a.energy, a.words, a.bandwidth, a.one_port,
+    return Hardware(
+        space.bounds, space.coef, space.offsets, a.shares, a.hops, a.hop_energy, a.energy, a.words, a.bandwidth, a.one_port,
         np.array(kept, np.int64), float(a.tensor_words[-1]), float(a.macs), float(a.mac_energy),
     )  # fmt: skip
+
+
+def encoded(space: Space, kept: Kept) -> tuple[Hardware, list[list[Vector]], IntArray, IntArray]:
+    """What the compiled loops read: figures, the vectors of every level, where each level's begin in the table, the table."""
+    hardware = _hardware(space, kept)
     choices = [space.vectors(v) for v in range(space.n_levels)]
     first = np.concatenate([[0], np.cumsum([len(c) for c in choices])]).astype(np.int64)
     table = np.array([v for c in choices for v in c], np.int64).reshape(first[-1], len(space.dims))
@@ -203,11 +226,12 @@ def bound_of(h: Hardware, outside: FloatArray, distinct: FloatArray) -> tuple[fl
             if v < levels:
                 words = 1.0
                 for a in range(h.coef.shape[1]):
-                    length = 1.0
+                    length, part = 1.0, h.offsets[t, a]
                     for d in range(outside.shape[1]):
                         if h.coef[t, a, d] > 0:
                             length += h.bounds[d] / outside[v, d] - 1.0
-                    words *= length
+                            part /= outside[v, d]
+                    words *= max(length, part)
             sent = 1.0
             for m in range(v - 1, parent - 1, -1):
                 sent *= distinct[m, t]

@@ -55,3 +55,9 @@ def test_an_error_of_a_task_is_raised_where_it_is_settled(threads: int) -> None:
     with InOrder(threads) as tasks, pytest.raises(ValueError, match="no"):
         tasks.give(fails, lambda n: None)
         tasks.settle()
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_results_of_every_item_come_in_their_order(threads: int) -> None:
+    with InOrder(threads) as tasks:
+        assert tasks.each(lambda n: n * n, list(range(7))) == [n * n for n in range(7)]

@@ -155,7 +155,7 @@ def test_command_and_library(tmp_path: Path) -> None:
     text = path.read_text()
     path.write_text(text[: len(text) // 2])
     assert run("verify", path).code == 2
-    path.write_text(text.replace("codesign certificate 2", "codesign certificate 1"))
+    path.write_text(text.replace("codesign certificate 3", "codesign certificate 2"))
     assert "line 2" in run("verify", path).err
     proof = codesign.map_layer("gemm M=16 N=31 K=31", "gemmini", MapOptions(imperfect=True)).certificate()
     assert check_certificate(proof).accepted

@@ -186,7 +186,7 @@ def test_random_damage_is_refused(document: dict[str, Any]) -> None:
 
 def test_other_versions_and_cut_files_are_no_certificates(document: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "net.json"
-    path.write_text(json.dumps({**document, "format": "codesign certificate 1"}, indent=1))
+    path.write_text(json.dumps({**document, "format": "codesign certificate 2"}, indent=1))
     with pytest.raises(UserError, match="line 2: not a certificate of this version: `format` must be"):
         codesign.check_certificate(path)
     path.write_text(json.dumps(document, indent=1)[:-900])

@@ -136,7 +136,7 @@ def test_command_and_network(tmp_path: Path) -> None:
     text = path.read_text()
     path.write_text(text[: len(text) // 2])
     assert run("verify", path).code == 2
-    path.write_text(text.replace("codesign certificate 2", "codesign certificate 1"))
+    path.write_text(text.replace("codesign certificate 3", "codesign certificate 2"))
     assert "line 2" in run("verify", path).err
     whole = run(
         "map", "--arch", "gemmini", "--network", "alexnet", "--uneven", "--objective", "latency", "--certificate", path

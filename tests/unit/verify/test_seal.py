@@ -102,7 +102,7 @@ def test_a_bound_raised_by_one_part_in_a_billion(proof: dict[str, Any], where: t
 
 def test_another_version_and_a_file_cut_short_name_their_line(proof: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "proof.json"
-    path.write_text(json.dumps({**proof, "format": "codesign certificate 1"}, indent=1))
+    path.write_text(json.dumps({**proof, "format": "codesign certificate 2"}, indent=1))
     with pytest.raises(UserError, match="line 2: not a certificate of this version: `format` must be"):
         codesign.check_certificate(path)
     path.write_text(json.dumps(proof, indent=1)[:-40])

@@ -17,14 +17,23 @@ import numpy as np
 
 from codesign.core.in_order import InOrder
 from codesign.mappers.exact.even.branch_and_bound import FixedProfile, search_profile
-from codesign.mappers.exact.even.part_search import PartSearch, Searched
+from codesign.mappers.exact.even.part_search import PartSearch, Searched, is_timed
 from codesign.mappers.exact.even.profile import EvenProfile
-from codesign.mappers.exact.even.profile_queue import CHAINS, FOUND, SCREENED, Part, ProfileQueue, Rows, bound_values
+from codesign.mappers.exact.even.profile_queue import (
+    CHAINS,
+    FOUND,
+    SCREENED,
+    Part,
+    ProfileQueue,
+    Rows,
+    bound_values,
+    worth_deciding,
+)
 from codesign.mappers.exact.even.screen import Screen
 from codesign.mappers.exact.incumbent import TOLERANCE, Incumbent
 from codesign.mappers.exact.problem.instance import Instance
 from codesign.mapping.constraints import Keep
-from codesign.mapping.nest import FloatArray
+from codesign.mapping.nest import FloatArray, IntArray
 
 _CELLS_BOUNDED = 200
 """The same of bounding a profile in closed form."""
@@ -41,22 +50,36 @@ _TESTED_ENOUGH, _WORTH_TESTING = 64, 0.02
 _FEW_LEFT = 8
 """Keep sets of a profile that are searched one by one at once; each takes a few runs of the program."""
 
+OPENED = -1
+"""Kind of a block that is first bounded in closed form; other blocks are of a stage."""
+
+_PROMISING = 2
+"""Profiles of a block that are searched at once, as they are likely to give a better incumbent."""
+
+_SHARES, _CELLS_A_SHARE, _CELLS_A_ROW = 8, 1e7, 1e4
+"""Shares of a block for each thread at most, so that none waits long for the last; cells that are worth a share; of a profile beside its tiles."""
+
+Screened = tuple[Rows, FloatArray, float]
+"""Profiles that the pruned program left, how many each weight dropped of how many, and the cells looked at."""
+
 
 def search_even(instance: Instance, best: Incumbent, threads: int = 1) -> float:
     """Search every profile and keep set, `threads` profiles at a time; returns a lower bound on what was not searched (infinite if nothing)."""
-    search = EvenSearch(instance, best, threads)
-    if search.free and not search.timed:
-        best.ask(at_once=True)
-    return search.run()
+    free = any(k is Keep.FREE for row in worth_deciding(instance) for k in row)
+    with InOrder(threads if math.isinf(best.scored) else 1) as tasks:  # what one may score depends on the others
+        if free and not is_timed(best.goal):
+            tasks.give(partial(best.ask, at_once=True), lambda _: None)
+        search = EvenSearch(instance, best, tasks)
+        tasks.settle()
+        return search.run()
 
 
 class EvenSearch:
-    """Searches all profiles and keep sets of an instance, `threads` profiles bounded at a time: compiled code runs beside compiled code."""
+    """Searches all profiles and keep sets of an instance, several profiles bounded at a time: compiled code runs beside compiled code."""
 
-    def __init__(self, instance: Instance, best: Incumbent, threads: int = 1) -> None:
-        self.best = best
-        self.threads = threads if math.isinf(best.scored) else 1  # what one may score depends on the others
-        self.queue = ProfileQueue(instance, best)
+    def __init__(self, instance: Instance, best: Incumbent, tasks: InOrder | None = None) -> None:
+        self.best, self.tasks = best, tasks or InOrder(1)
+        self.queue = ProfileQueue(instance, best, self.tasks)
         self.problem = self.queue.problem
         decisions = self.problem.decisions
         self.free = [(v, t) for v, row in enumerate(decisions) for t, k in enumerate(row) if k is Keep.FREE]
@@ -67,46 +90,46 @@ class EvenSearch:
         self._opened = self._block
         weights = 1 + self.problem.n_ports if best.goal.trades or self.timed else 1
         self._tested = np.zeros((2, weights))
+        self._cost, self._calm = {CHAINS: math.inf, OPENED: math.inf}, False
         self._unsearched = math.inf
 
     def run(self) -> float:
         """Search; returns a lower bound on what was not searched (infinite if nothing)."""
-        best, queue = self.best, self.queue
-        with InOrder(self.threads) as tasks:
-            while True:
-                while not tasks.full and best.beaten_by(queue.bound) and not best.stopped:
-                    best.ask()
-                    self._begin(tasks)
-                if not tasks.settle():
-                    break
+        best, queue, tasks = self.best, self.queue, self.tasks
+        while True:
+            while not tasks.full and best.beaten_by(queue.bound) and not best.stopped:
+                best.ask()
+                self._begin()
+            if not tasks.settle():
+                break
         return min(self._unsearched, queue.bound) if best.beaten_by(queue.bound) else self._unsearched
 
-    def _begin(self, tasks: InOrder) -> None:
+    def _begin(self) -> None:
         """Go on with what has the least bound."""
         best, queue = self.best, self.queue
         if queue.coarse_bound <= queue.least:
             few = self._block < _MOST_AT_A_TIME
-            most = max(1, _COARSE_AT_A_TIME // self.threads)
-            self._opened = min(2 * self._opened, most) if few else most
+            self._opened = min(2 * self._opened, _COARSE_AT_A_TIME) if few else _COARSE_AT_A_TIME
             vectors = queue.open(self._opened)
             best.count(_CELLS_BOUNDED * len(vectors), 0)
             if few:
                 queue.push_rows(queue.bounded(vectors, best.to_beat), CHAINS)
             else:
-                self._screen_some(tasks, partial(queue.bounded, vectors, best.to_beat))
+                bounded = partial(queue.bounded, to_beat=best.to_beat)
+                self._screen_some(OPENED, len(vectors), lambda some: bounded(vectors[some]))
         elif queue.first.stage == CHAINS and best.nest is None:
             self._taken_in(self._programs.search(queue.pop(), best.apart()))
         elif queue.first.stage == CHAINS:
             self._opened = self._block
-            parts = self._take(-(-self._block // self.threads), CHAINS)
+            rows = Rows.of_parts(self._take(self._block, CHAINS))
+            self._screen_some(CHAINS, len(rows), rows.of)
             self._block = min(2 * self._block, _MOST_AT_A_TIME)
-            self._screen_some(tasks, partial(Rows.of_parts, parts))
         elif queue.first.stage == FOUND:
             self._divide(queue.pop())
         else:
             part = queue.pop()
             if not self._few_left(part):
-                tasks.give(partial(self._programs.search, part, best.apart()), self._taken_in)
+                self.tasks.give(partial(self._programs.search, part, best.apart()), self._taken_in)
 
     def _take(self, most: int, stage: int) -> list[Part]:
         """The first parts that wait, while they are at this stage."""
@@ -117,24 +140,44 @@ class EvenSearch:
 
     # ---- many profiles at a time ---------------------------------------------------------------
 
-    def _screen_some(self, tasks: InOrder, rows: Callable[[], Rows]) -> None:
-        """Bound profiles by the pruned program."""
-        tasks.give(partial(self._screened, rows, self._weights(), self.best.to_beat), self._sift)
+    def _screen_some(self, kind: int, number: int, rows: Callable[[IntArray], Rows]) -> None:
+        """Bound a block of profiles by the pruned program, its shares side by side; `rows` gives those with some numbers."""
+        tasks, found, worth = self.tasks, list[Screened](), number * self._cost[kind] / _CELLS_A_SHARE
+        parts = 1 if tasks.threads == 1 else int(max(1, min(number, worth, _SHARES * tasks.threads)))
+        screened = partial(self._screened, weights=self._weights(), to_beat=self.best.to_beat)
+        for n, share in enumerate(np.array_split(np.arange(number), parts), 1):
+            last = (kind, number) if n == parts else None
+            tasks.give(partial(lambda some: screened(rows(some)), share), partial(self._gather, found, last))
+        while (parts >= _SHARES or not self._calm) and tasks.settle():  # what these find may spare what comes next
+            pass
 
-    def _sift(self, found: tuple[Rows, FloatArray, float]) -> None:
-        """Take in profiles that `_screened` left; one better than all before is searched at once."""
-        left, tested, cells = found
-        self.best.count(cells, 0)
-        self._tested += tested
-        passed = list(left.parts(SCREENED))
-        promising = min(passed, key=lambda part: part.value, default=None)
-        for part in passed:
-            if part is not promising or part.value >= self._tried:
-                self.queue.push(part)
-        if promising is not None and promising.value < self._tried:  # likely a better incumbent
-            self._tried = promising.value
-            if not self._few_left(promising):
-                self._taken_in(self._programs.search(promising, self.best.apart()))
+    def _gather(self, found: list[Screened], last: tuple[int, int] | None, share: Screened) -> None:
+        """Take in what was found of a share; with the last, of a block of so many of a kind, the block is sifted."""
+        found.append(share)
+        if last is not None:
+            cells = sum(looked + _CELLS_A_ROW * tested[1].max() for _, tested, looked in found)
+            self._cost[last[0]] = cells / max(1, last[1])
+            self._sift(found)
+
+    def _sift(self, found: list[Screened]) -> None:
+        """Take in the profiles of a block that are left; one better than all before is searched at once."""
+        passed = list[Part]()
+        for left, tested, cells in found:
+            self.best.count(cells, 0)
+            self._tested += tested
+            passed += left.parts(SCREENED)
+        self._calm = not passed
+        passed.sort(key=lambda part: part.value)
+        promising = [part for part in passed[:_PROMISING] if part.value < self._tried]
+        for part in passed[len(promising) :]:
+            self.queue.push(part)
+        if promising:  # likely a better incumbent
+            self._tried = promising[0].value
+            threads = self.tasks.threads
+            for n in range(0, len(promising), threads):
+                several = [part for part in promising[n : n + threads] if not self._few_left(part)]
+                for searched in self.tasks.each(lambda part: self._programs.search(part, self.best.apart()), several):
+                    self._taken_in(searched)
 
     def _weights(self) -> list[int]:
         """What to bound, first what drops most profiles: energy (0), or the cycles of port j (1 + j), weighed with energy if both count.
@@ -147,11 +190,9 @@ class EvenSearch:
             w for w in order if w == order[0] or self._tested[1, w] < _TESTED_ENOUGH or dropped[w] >= _WORTH_TESTING
         ]
 
-    def _screened(
-        self, share: Callable[[], Rows], weights: list[int], to_beat: float
-    ) -> tuple[Rows, FloatArray, float]:
-        """The profiles that the pruned program leaves, how many each weight dropped of how many, and the cells looked at."""
-        rows, goal = share(), self.best.goal
+    def _screened(self, rows: Rows, weights: list[int], to_beat: float) -> Screened:
+        """Bound some profiles."""
+        goal = self.best.goal
         tested, cells = np.zeros_like(self._tested), 0.0
         for w in weights:
             if self.best.overdue:

@@ -36,6 +36,11 @@ class Searched:
     best: Incumbent
 
 
+def is_timed(goal: Goal) -> bool:
+    """Whether cycles are limited or minimised."""
+    return goal.objective is Objective.LATENCY or math.isfinite(goal.latency_limit)
+
+
 @final
 class PartSearch:
     """Runs the program for parts of profiles.
@@ -49,7 +54,7 @@ class PartSearch:
     def __init__(self, problem: EvenProblem, screen: Screen, goal: Goal) -> None:
         self.problem, self.screen, self.goal = problem, screen, goal
         self.by_latency = goal.objective is Objective.LATENCY
-        self.timed = self.by_latency or math.isfinite(goal.latency_limit)
+        self.timed = is_timed(goal)
         self.energy_only = np.zeros(1 + problem.n_ports)
         self.energy_only[0] = 1.0
         self._own = local()

@@ -10,6 +10,7 @@ import numpy as np
 
 from codesign.core.ascending import Ascending
 from codesign.core.goals import Objective
+from codesign.core.in_order import InOrder
 from codesign.mappers.exact.even.fill_states import Decisions
 from codesign.mappers.exact.even.mirrored_profiles import Mirror
 from codesign.mappers.exact.even.profile import KeepSets
@@ -103,10 +104,10 @@ class Rows:
 class ProfileQueue:
     """Parts still to be searched, the least bound first."""
 
-    def __init__(self, instance: Instance, best: Incumbent) -> None:
+    def __init__(self, instance: Instance, best: Incumbent, tasks: InOrder | None = None) -> None:
         self.best = best
-        self.problem = EvenProblem(instance, _worth_deciding(instance))
-        self._combinations, values = self._bound_coarse()
+        self.problem = EvenProblem(instance, worth_deciding(instance))
+        self._combinations, values = self._bound_coarse(tasks or InOrder(1))
         self._coarse, self._ticket = Ascending(values), 0
         self._waiting: list[tuple[float, float, int, Part]] = []
 
@@ -195,7 +196,7 @@ class ProfileQueue:
             found.append((rows, of.reshape(-1).astype(np.int64)))
         return found
 
-    def _bound_coarse(self) -> tuple[IntArray, FloatArray]:
+    def _bound_coarse(self, tasks: InOrder) -> tuple[IntArray, FloatArray]:
         """``P x L`` rows of the coarse profiles, and their bounds (B3)."""
         instance, problem, tables = self.problem.instance, self.problem, [rows for rows, _ in self._alike]
         n, n_kinds = instance.n_tensors, len(instance.kind_bounds)
@@ -213,7 +214,9 @@ class ProfileQueue:
         first = np.cumsum([0] + [len(rows) for rows in tables])
         stacked = np.concatenate([rows[:, : 1 + 2 * n] for rows in tables])
         bounds = np.empty((len(combinations), 1 + problem.n_ports))
-        bound_coarse(combinations + first[:-1], stacked, fewest, problem.hardware, *problem.open_levels, bounds)
+        known = stacked, fewest, problem.hardware, *problem.open_levels
+        shares = np.array_split(combinations + first[:-1], tasks.threads), np.array_split(bounds, tasks.threads)
+        tasks.each(lambda share: bound_coarse(share[0], *known, share[1]), list(zip(*shares, strict=True)))
         children = stacked[combinations + first[:-1], 0].prod(axis=1)
         cycles = np.maximum(bounds[:, 1:].max(axis=1, initial=0.0), problem.hardware.macs / children)
         values = bound_values(self.best.goal, bounds[:, 0], cycles)
@@ -233,7 +236,7 @@ class ProfileQueue:
         return Mirror(self.problem)
 
 
-def _worth_deciding(instance: Instance) -> Decisions:
+def worth_deciding(instance: Instance) -> Decisions:
     """The decisions of an instance; a level that cannot hold a single element of a tensor does not keep it."""
     problem = instance.problem
     fits = problem.element_bits <= problem.capacity_bits[:, None]

@@ -1,5 +1,6 @@
 """The program over all keep sets: its bounds, its mirror, and what it makes of real layers."""
 
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -22,7 +23,9 @@ from codesign.mappers.exact.problem.spatial import vectors_of
 from codesign.mappers.registry import create
 from codesign.mapping.constraints import Constraints, Keep, MappingProblem
 from codesign.workloads.computation import Computation
+from codesign.workloads.layer_string import parse_layer
 from experiments.attacks.problems import WINDOWS, random_problem
+from experiments.exact import freed
 from tests.reference_data import KEPT_HERE
 from tests.seeds import seeds
 
@@ -135,6 +138,21 @@ def test_threads_find_the_same_optimum(seed: int) -> None:
     assert (alone.cost is None) == (together.cost is None)
     if alone.cost is not None and together.cost is not None:
         assert together.cost.edp == pytest.approx(alone.cost.edp, rel=1e-12)
+
+
+@pytest.mark.slow("speed")
+def test_two_threads_share_the_work_without_adding_any() -> None:
+    """Nearly all CPU seconds are spent on the two threads, and they are hardly more than with one."""
+    layer = parse_layer("conv K=512 C=256 P=28 Q=28 R=1 S=1 stride=2")
+    problem = MappingProblem(layer, freed(load_preset("simba")), Constraints(free_bypass=True))
+    spent = []
+    for threads in (1, 1, 2):
+        every, own = time.process_time(), time.thread_time()
+        found = create("exact", threads=threads).map(problem, Objective.EDP, budget=Budget(), seed=0)
+        assert found.proof is Proof.OPTIMAL
+        spent.append((time.process_time() - every, time.thread_time() - own))
+    (alone, _), (together, serial) = spent[1:]
+    assert together <= 1.3 * alone and serial <= 0.1 * together
 
 
 def test_no_threads_are_refused() -> None:

@@ -196,7 +196,7 @@ def test_a_part_comes_back_unsearched_once_time_is_up() -> None:
     best.merge(first.best)
     second = search._programs.search(part, best.apart())
     assert second.part == part and second.best.programs == 0
-    rows, tested, cells = search._screened(lambda: Rows.of_parts([part]), [0], best.to_beat)
+    rows, tested, cells = search._screened(Rows.of_parts([part]), [0], best.to_beat)
     assert list(rows.parts(part.stage)) == [part] and not tested.any() and cells == 0.0
 
 
