@@ -26,11 +26,17 @@ class Front(Protocol):
     def least(self) -> tuple[float, float]:
         """Energy and seconds that no mapping is below."""
 
+    def least_on(self, stop: float) -> dict[frozenset[str], tuple[float, float]]:
+        """The same for every set of tensors that may stay on the chip."""
+
     def alone(self, leak: float) -> tuple[float, float, Mapping] | None:
         """The best mapping with every tensor in the outermost memory."""
 
     def prepare(self, limits: Limits, stop: float) -> None:
         """Sweep all cases that may be part of a mapping within the limits."""
+
+    def prepare_on(self, limits: Mapping_[frozenset[str], Limits], stop: float) -> None:
+        """The same with limits for each set of tensors on the chip."""
 
     def front(self, chip: frozenset[str], loops: Loops) -> Array:
         """Undominated rows with `chip` on the chip, inside shared loops."""
@@ -72,6 +78,10 @@ class RenamedFront:
         """See `Front`."""
         return self.same.least()
 
+    def least_on(self, stop: float) -> dict[frozenset[str], tuple[float, float]]:
+        """See `Front`."""
+        return {self._own(chip): least for chip, least in self.same.least_on(stop).items()}
+
     def alone(self, leak: float) -> tuple[float, float, Mapping] | None:
         """See `Front`."""
         found = self.same.alone(leak)
@@ -81,9 +91,13 @@ class RenamedFront:
         """See `Front`."""
         self.same.prepare(limits, stop)
 
+    def prepare_on(self, limits: Mapping_[frozenset[str], Limits], stop: float) -> None:
+        """See `Front`."""
+        self.same.prepare_on({self._theirs(chip): own for chip, own in limits.items()}, stop)
+
     def front(self, chip: frozenset[str], loops: Loops) -> Array:
         """See `Front`."""
-        return self.same.front(frozenset(self._from_tensors[t] for t in chip), self._given(loops))
+        return self.same.front(self._theirs(chip), self._given(loops))
 
     def mapping(self, held: tuple[tuple[str, int], ...], loops: Loops, row: Array) -> Mapping:
         """See `Front`."""
@@ -102,6 +116,12 @@ class RenamedFront:
         )
         among = tuple((self._tensors[t], depth) for t, depth in mapping.among)
         return Mapping(renamed(mapping.machine, self._tensors, self._dims), among, nest)
+
+    def _own(self, chip: frozenset[str]) -> frozenset[str]:
+        return frozenset(self._tensors[t] for t in chip)
+
+    def _theirs(self, chip: frozenset[str]) -> frozenset[str]:
+        return frozenset(self._from_tensors[t] for t in chip)
 
     def _given(self, loops: Loops) -> Loops:
         return tuple((self._from_dims[d], tile) for d, tile in loops)

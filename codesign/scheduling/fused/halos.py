@@ -15,11 +15,11 @@ search then treats it like any other, and what it finds is counted like any othe
 """
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from codesign.core.factors import divisors
-from codesign.mapping.looptree import Machine, Memory, Operator
+from codesign.mapping.looptree import Machine, Operator
 from codesign.scheduling.fused.network_operators import FusedGraph
 
 SHARED = 1
@@ -154,6 +154,80 @@ def tilings(graph: FusedGraph) -> Iterator[HaloTiling]:
             yield from (HaloTiling(run, steps, kept) for kept in itertools.product(*choices))
 
 
+def distinct_tilings(graph: FusedGraph) -> Iterator[HaloTiling]:
+    """The same without those that are mirror images of others: a graph that stays as it is with two axes exchanged is cut along one."""
+    seen: dict[tuple[int, int], list[Run]] = {}
+    skipped: set[Run] = set()
+    for run in runs(graph):
+        alike = seen.setdefault((run.first, run.last), [])
+        if any(_mirrored(graph, run, other) for other in alike):
+            skipped.add(run)
+        alike.append(run)
+    yield from (tiling for tiling in tilings(graph) if tiling.run not in skipped)
+
+
+def _mirrored(graph: FusedGraph, one: Run, other: Run) -> bool:
+    """Whether the whole graph stays as it is when the axes of two runs are exchanged."""
+    pairs = {(a.rank, b.rank) for a, b in zip(one.links, other.links, strict=True)}
+    if len(pairs) != 1 or one.last_dim == other.last_dim:
+        return False
+    (ranks,) = pairs
+    swaps = [_swap(operator, ranks) for operator in graph.operators]
+    last = swaps[one.last]
+    if last is None or last.get(one.last_dim) != other.last_dim:
+        return False
+    return all(
+        swap is not None and _stays(operator, swap, ranks, graph.between) and _fits(machines, swap)
+        for operator, swap, machines in zip(graph.operators, swaps, graph.machines, strict=True)
+    )
+
+
+def _swap(operator: Operator, ranks: tuple[str, str]) -> dict[str, str] | None:
+    """The dimensions that change places when the two axes do; None where they do not pair."""
+    found: dict[str, str] = {}
+    for operand in operator.operands:
+        if not set(ranks) <= set(operand.ranks):
+            continue
+        one, other = (operand.axes[operand.ranks.index(r)] for r in ranks)
+        if len(one) != len(other):
+            return None
+        for (a, step), (b, same) in zip(one, other, strict=True):
+            if step != same or operator.bounds[a] != operator.bounds[b]:
+                return None
+            if found.setdefault(a, b) != b or found.setdefault(b, a) != a:
+                return None
+    return found
+
+
+def _stays(operator: Operator, swap: Mapping[str, str], ranks: tuple[str, str], between: frozenset[str]) -> bool:
+    """Whether every operand has the same axes after the exchange, an intermediate's other axes each in its place."""
+    exchanged = {ranks[0]: ranks[1], ranks[1]: ranks[0]}
+    for operand in operator.operands:
+        moved = [_axis(axis, swap) for axis in operand.axes]
+        if operand.name not in between:
+            if sorted(moved) != sorted(_axis(axis, {}) for axis in operand.axes):
+                return False
+            continue
+        both = set(ranks) <= set(operand.ranks)
+        if len(operand.ranks) != len(operand.axes) or len(set(operand.ranks)) != len(operand.ranks):
+            return False
+        place = {rank: i for i, rank in enumerate(operand.ranks)}
+        for rank, axis in zip(operand.ranks, moved, strict=True):
+            if axis != _axis(operand.axes[place[exchanged.get(rank, rank) if both else rank]], {}):
+                return False
+    return True
+
+
+def _axis(axis: Sequence[tuple[str, int]], swap: Mapping[str, str]) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted((swap.get(dim, dim), step) for dim, step in axis))
+
+
+def _fits(machines: Sequence[Machine], swap: Mapping[str, str]) -> bool:
+    """Whether the fan-outs take the exchanged dimensions alike."""
+    fanouts = [f for machine in machines for axes in machine.fanouts for f in axes]
+    return all(frozenset(swap.get(d, d) for d in f.dims) == f.dims for f in fanouts)
+
+
 def rows_of(tiling: HaloTiling, bound: int) -> list[Rows]:
     """Rows of every operator of the run, the last first (H3, H4).
 
@@ -198,7 +272,10 @@ def single_steps(tiling: HaloTiling) -> frozenset[str]:
 
 
 def tiled(graph: FusedGraph, tiling: HaloTiling) -> FusedGraph | None:
-    """The graph with the run rewritten; None where rows set aside leave no room (H5)."""
+    """The graph with the run rewritten; None where rows set aside leave no room (H5).
+
+    Its capacity is what they leave, its machines know the whole.
+    """
     run = tiling.run
     rows = list(reversed(rows_of(tiling, graph.operators[run.last].bounds[run.last_dim])))
     operators = list(graph.operators)
@@ -214,7 +291,7 @@ def tiled(graph: FusedGraph, tiling: HaloTiling) -> FusedGraph | None:
             aside += out.words(sizes) * graph.machines[at][0].memories[SHARED].width(out)
     if aside >= graph.capacity_bits:
         return None
-    machines = tuple(tuple(_machine(m, o, aside) for m in ms) for ms, o in zip(graph.machines, operators, strict=True))
+    machines = tuple(tuple(_machine(m, o) for m in ms) for ms, o in zip(graph.machines, operators, strict=True))
     return replace(graph, operators=tuple(operators), machines=machines, capacity_bits=graph.capacity_bits - aside)
 
 
@@ -241,11 +318,7 @@ def _rewritten(operator: Operator, dim: str, rows: Rows, steps: int, before: tup
     return replace(operator, operands=tuple(operands), bounds={step: steps, **operator.bounds, dim: rows.made})
 
 
-def _machine(machine: Machine, operator: Operator, aside_bits: float) -> Machine:
-    """The machine for the rewritten operator: any dimension may lie on a fan-out (G3), less room in the shared level."""
-    level = machine.memories[SHARED]
-    memories: list[Memory] = list(machine.memories)
-    memories[SHARED] = replace(level, capacity=level.capacity - aside_bits)
+def _machine(machine: Machine, operator: Operator) -> Machine:
+    """The machine for the rewritten operator: any dimension may lie on a fan-out (G3)."""
     every = frozenset(operator.bounds)
-    fanouts = tuple(tuple(replace(f, dims=every) for f in axes) for axes in machine.fanouts)
-    return replace(machine, memories=tuple(memories), fanouts=fanouts)
+    return replace(machine, fanouts=tuple(tuple(replace(f, dims=every) for f in axes) for axes in machine.fanouts))

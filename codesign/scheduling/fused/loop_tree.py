@@ -15,6 +15,7 @@ from codesign.mappers.labels.program import STEPS, sweep_limit
 from codesign.mappers.labels.sweep import Array
 from codesign.mapping.looptree import Goal, Machine, Operator
 from codesign.scheduling.fused.alike import Front, Patterns, renamed_front, shape_of
+from codesign.scheduling.fused.group_bounds import Outside
 from codesign.scheduling.fused.operator_front import CopyFront, JoinFront, Limits, Loops, Mapping, OperatorFront, TimeUp
 from codesign.scheduling.fused.pareto import undominated
 from codesign.scheduling.fused.shared_loops import SharedLoop
@@ -84,6 +85,9 @@ class Fusion:
         goal: Objective.
         loops_per_dim, loops: Most shared loops over one dimension of an operator, and in all.
         single: Dimensions whose shared loops have tiles of 1.
+        fronts: Of operators by their shapes, shared with other searches; new shapes are added.
+        aside: Bits of the shared level that are taken all the time.
+        stop: CPU seconds of the process after which `TimeUp` is raised where fronts are shared.
     """
 
     def __init__(
@@ -95,6 +99,9 @@ class Fusion:
         loops_per_dim: int = 1,
         loops: float = math.inf,
         single: frozenset[str] = frozenset(),
+        fronts: dict[object, Front] | None = None,
+        aside: float = 0.0,
+        stop: float = math.inf,
     ) -> None:
         self.single = single
         self.operators, self.goal, self.loops_per_dim, self.loops = operators, goal, loops_per_dim, loops
@@ -108,13 +115,17 @@ class Fusion:
             for out in (t.name for t in o.operands if t.output)
         }
         self.shapes = [shape_of(o, m, between) for o, m in zip(operators, machines, strict=True)]
-        self.distinct: dict[object, Front] = {}
-        self.fronts: list[Front] = []
+        known = {} if fronts is None else fronts
         for operator, machine, shape in zip(operators, machines, self.shapes, strict=True):
-            if shape not in self.distinct:
-                self.distinct[shape] = _front_of(operator)(operator, machine, between, goal, self.leak)
-            self.fronts.append(renamed_front(self.distinct[shape], operator))
-        self.capacity = self.fronts[0].capacity
+            if shape not in known:
+                known[shape] = _front_of(operator)(operator, machine, between, goal, self.leak)
+        self.distinct: dict[object, Front] = {shape: known[shape] for shape in self.shapes}
+        self.fronts = [renamed_front(known[s], o) for s, o in zip(self.shapes, operators, strict=True)]
+        self.capacity = self.fronts[0].capacity - aside
+        self.outside: Outside | None = None
+        if fronts is not None:
+            for front in self.distinct.values():
+                front.least_on(stop)
         least = {shape: front.least() for shape, front in self.distinct.items()}
         self.least = [least[shape] for shape in self.shapes]
         self.total = (sum(e for e, _ in self.least), sum(s for _, s in self.least))
@@ -132,12 +143,17 @@ class Fusion:
 
     def rest(self, first: int, last: int) -> tuple[float, float]:
         """Least energy and seconds of the operators outside first..last."""
+        if self.outside is not None:
+            return self.outside.rest(first, last)
         inside = self.least[first : last + 1]
         return self.total[0] - sum(e for e, _ in inside), self.total[1] - sum(s for _, s in inside)
 
     def prune(self, rows: Array, first: int, last: int) -> Array:
         """Which rows of operators first..last may be part of something within the limit."""
-        energy, seconds = self.rest(first, last)
+        return self._worth(rows, *self.rest(first, last))
+
+    def _worth(self, rows: Array, energy: float, seconds: float) -> Array:
+        """Which rows may be part of something within the limit that takes this besides."""
         e, s = rows[:, -2] + energy, rows[:, -1] + seconds
         leaked = e + self.leak * s
         worth = leaked if self.goal is Goal.ENERGY else s if self.goal is Goal.LATENCY else leaked * s
@@ -281,8 +297,14 @@ class Fusion:
         """Rows of one operator inside the loops."""
         front = self.fronts[operator]
         loops: Loops = tuple((loop.of(operator), loop.tile) for loop in context)
-        rows = front.front(chip & front.tensors, loops)
-        return rows[self.prune(rows, operator, operator)]
+        own = chip & front.tensors
+        if self.outside is None:
+            rows = front.front(own, loops)
+            return rows[self.prune(rows, operator, operator)]
+        if (operator, own) not in self.outside.on:
+            return np.zeros((0, len(loops) + 3))
+        rows = front.front(own, loops)
+        return rows[self._worth(rows, *self.outside.on[operator, own])]
 
     def part(self, first: int, last: int, chip: frozenset[str], context: tuple[SharedLoop, ...]) -> Array:
         """Rows of operators first..last as one part of a sequence: one operator, or several under more loops.
@@ -290,6 +312,8 @@ class Fusion:
         Runs of operators that differ in names only have the same rows.
         """
         key = self._patterns.key(first, last, chip, context)
+        if self.outside is not None:  # what is outside differs
+            key = first, last, key
         if key not in self._parts and first == last:
             self._parts[key] = self.leaf(first, chip, context)
         if key not in self._parts:
@@ -464,10 +488,14 @@ class Fusion:
 
     def _least_of(self, limits: Sequence[Limits]) -> Schedule | None:
         """The best schedule of operators that keep their limits."""
-        self._parts: dict[object, Array] = {}
         limit_of = dict(zip(self.shapes, limits, strict=True))
         for shape, front in self.distinct.items():
             front.prepare(limit_of[shape], self.stop)
+        return self.least_of_fronts()
+
+    def least_of_fronts(self) -> Schedule | None:
+        """The best schedule within the limit of what the fronts hold."""
+        self._parts: dict[object, Array] = {}
         rows = self.sequence(0, len(self.operators) - 1, frozenset(), ())
         if not len(rows):
             return None

@@ -2,7 +2,8 @@
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from collections.abc import Mapping as Mapping_
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,6 +42,15 @@ class Limits:
     seconds: float
     value: float
     leak: float
+
+    def covers(self, other: "Limits") -> bool:
+        """Whether whatever keeps the other limits keeps these."""
+        return (
+            self.energy <= other.energy
+            and self.seconds <= other.seconds
+            and self.value >= other.value
+            and self.leak == other.leak
+        )
 
 
 class _Open:
@@ -181,6 +191,9 @@ class OperatorFront:
         self._open: dict[frozenset[str], list[_Open]] = {}
         self._fronts: dict[tuple[frozenset[str], Loops], Array] = {}
         self._least: dict[Loops, tuple[float, float] | None] = {}
+        self._least_on: dict[frozenset[str], tuple[float, float]] | None = None
+        self._within: dict[frozenset[str], Limits] = {}
+        self._watched: dict[int, tuple[list[int], Array]] = {}
 
     def cases(self) -> dict[frozenset[str], list[Case]]:
         """Profiles and keep sets by the set of tensors that the outermost memory does not hold (F2)."""
@@ -210,7 +223,26 @@ class OperatorFront:
 
     def least(self) -> tuple[float, float]:
         """Energy and seconds that no mapping is below, each alone, whatever stays on the chip (F5)."""
-        cases = [c for found in self.cases().values() for c in found]
+        if self._least_on is not None:
+            return _least_of_each(self._least_on.values())
+        return self._least_among([c for found in self.cases().values() for c in found])
+
+    def least_on(self, stop: float = math.inf) -> dict[frozenset[str], tuple[float, float]]:
+        """The same for every set of tensors that may stay on the chip.
+
+        Raises:
+            TimeUp: The process has used `stop` CPU seconds.
+        """
+        if self._least_on is None:
+            found: dict[frozenset[str], tuple[float, float]] = {}
+            for chip, cases in self.cases().items():
+                if clock.cpu_seconds() > stop:
+                    raise TimeUp
+                found[chip] = self._least_among(cases)
+            self._least_on = {chip: least for chip, least in found.items() if math.isfinite(sum(least))}
+        return self._least_on
+
+    def _least_among(self, cases: list[Case]) -> tuple[float, float]:
         for case in cases:
             case.leak = 0.0
         energy = search(cases, Goal.ENERGY).bound
@@ -261,26 +293,50 @@ class OperatorFront:
         Raises:
             TimeUp: The process has used `stop` CPU seconds.
         """
-        self._open, self._fronts, self._least = {}, {}, {}
+        self._open, self._within, self._fronts, self._least = {}, {}, {}, {}
         for chip, cases in self.cases().items():
-            kept = []
-            for case in cases:
-                if clock.cpu_seconds() > stop:
-                    raise TimeUp
-                if self._value(case, limits) > limits.value:
-                    continue
-                case.prepare()
+            if kept := self._swept(cases, limits, stop):
+                self._open[chip] = kept
+
+    def prepare_on(self, limits: Mapping_[frozenset[str], Limits], stop: float = math.inf) -> None:
+        """The same with limits for each set of tensors on the chip; an earlier sweep whose limits cover them stays.
+
+        Raises:
+            TimeUp: The process has used `stop` CPU seconds.
+        """
+        for chip, own in limits.items():
+            if chip in self._within and self._within[chip].covers(own):
+                continue
+            self._within.pop(chip, None)
+            self._open.pop(chip, None)
+            self._fronts = {key: rows for key, rows in self._fronts.items() if key[0] != chip}
+            self._least = {}
+            if kept := self._swept(self.cases().get(chip, []), own, stop):
+                self._open[chip] = kept
+            self._within[chip] = own
+
+    def _swept(self, cases: list[Case], limits: Limits, stop: float) -> list[_Open]:
+        """The cases that may be part of a mapping within the limits."""
+        kept = []
+        for case in cases:
+            if clock.cpu_seconds() > stop:
+                raise TimeUp
+            if self._value(case, limits) > limits.value:
+                continue
+            case.prepare()
+            if id(case) not in self._watched:
                 case.watch = list(range(case.fixed.size)) if self.timed else [0]
                 case.bound(self.goal)
                 if self._value(case, limits) > limits.value:
                     continue
-                if self.timed:
-                    case.watch = [0, *self._binding(case)]
-                    case.bound(self.goal)
-                if self._value(case, limits) <= limits.value:
-                    kept.append(_Open(case, self.goal, limits))
-            if kept:
-                self._open[chip] = kept
+                self._watched[id(case)] = [0, *self._binding(case)] if self.timed else [0], case.least
+            case.watch, case.least = self._watched[id(case)]
+            if self._value(case, limits) > limits.value:
+                continue
+            case.bound(self.goal)
+            if self._value(case, limits) <= limits.value:
+                kept.append(_Open(case, self.goal, limits))
+        return kept
 
     def _value(self, case: Case, limits: Limits) -> float:
         seconds = max(case.space.compute_seconds, *case.least[1:], 0.0)
@@ -338,6 +394,11 @@ class OperatorFront:
         return self._least[loops]
 
 
+def _least_of_each(pairs: Iterable[tuple[float, float]]) -> tuple[float, float]:
+    every = [(math.inf, math.inf), *pairs]
+    return min(e for e, _ in every), min(s for _, s in every)
+
+
 class CopyFront:
     """An operator that only moves a tensor (F6).
 
@@ -369,6 +430,10 @@ class CopyFront:
         ways = [self._cost(chip) for chip in self.allowed]
         return min(e for e, _ in ways), min(s for _, s in ways)
 
+    def least_on(self, stop: float = math.inf) -> dict[frozenset[str], tuple[float, float]]:
+        """The same for every set of tensors that may stay on the chip."""
+        return {chip: self._cost(chip) for chip in self.allowed}
+
     def alone(self, leak: float) -> tuple[float, float, Mapping] | None:
         """Both tensors in the outermost memory: nothing is moved."""
         return (0.0, 0.0, Mapping(self.machine, (), ())) if frozenset() in self.allowed else None
@@ -382,6 +447,9 @@ class CopyFront:
         return mapping
 
     def prepare(self, limits: Limits, stop: float = math.inf) -> None:
+        """Nothing, as a copy has no sweeps."""
+
+    def prepare_on(self, limits: Mapping_[frozenset[str], Limits], stop: float = math.inf) -> None:
         """Nothing, as a copy has no sweeps."""
 
     def cheapest(self, loops: Loops) -> tuple[float, float] | None:

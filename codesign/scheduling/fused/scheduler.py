@@ -9,7 +9,8 @@ from codesign.core.errors import UserError, unknown_name
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.cost import Infeasible
 from codesign.mapping.looptree import Goal
-from codesign.scheduling.fused.halos import HaloTiling, single_steps, tiled, tilings
+from codesign.scheduling.fused.cut_search import CutSearch
+from codesign.scheduling.fused.halos import HaloTiling
 from codesign.scheduling.fused.loop_tree import Fusion, Schedule
 from codesign.scheduling.fused.network_operators import FusedGraph, graph_of
 from codesign.scheduling.fused.trace import Part, own_lines
@@ -20,8 +21,8 @@ NAME = "fused"
 TIME_LIMIT_S = 60.0
 """CPU seconds where no limit is given."""
 
-PLAIN_SHARE = 0.5
-"""Share of the time limit that the search without cut windows gets beside cuts."""
+GOOD_SHARE = 0.4
+"""Share of the time that is left after all cuts are posed for first good schedules."""
 
 BOUNDED_BY = 0.7
 """Share of the time limit after which no further cut is posed; no bound is claimed then."""
@@ -131,38 +132,18 @@ def best_with_halos(
         sequences: Sequences of operators that each search joins at most.
         halos: Whether windows may share loops.
     """
-    began = clock.cpu_seconds()
-    stop = began + time_limit
-    share = PLAIN_SHARE if halos else 1.0
-    plain = Fusion(graph.operators, graph.machines, graph.between, goal, loops_per_dim)
-    best = FusedFound(graph, plain.solve(share * time_limit, sequences, True), 0.0)
-    bound = best.schedule.bound
     if not halos:
-        return best
-    waiting: list[tuple[float, int, HaloTiling, FusedGraph, Fusion]] = []
-    for tiling in tilings(graph):
-        if clock.cpu_seconds() > began + BOUNDED_BY * time_limit:
-            bound = 0.0  # nothing is known of the runs that are left
-            break
-        cut = tiled(graph, tiling)
-        if cut is not None:
-            search = Fusion(cut.operators, cut.machines, cut.between, goal, loops_per_dim, single=single_steps(tiling))
-            waiting.append((goal.of(*search.total, search.leak), len(waiting), tiling, cut, search))
-    waiting.sort(key=lambda entry: entry[:2])
-    for number, (low, _, tiling, cut, search) in enumerate(waiting):
-        if low >= best.schedule.value * (1 - 1e-12):
-            bound = min(bound, low)
-            break
-        left = stop - clock.cpu_seconds()
-        if left <= 0:
-            bound = min(bound, low)
-            break
-        found = search.solve(max(left / (len(waiting) - number), left / 8), sequences, True)
-        bound = min(bound, found.bound)
-        if found.value < best.schedule.value:
-            best = FusedFound(cut, found, 0.0, tiling, aside_bits=graph.capacity_bits - cut.capacity_bits)
-    schedule = replace(best.schedule, bound=min(bound, best.schedule.value))
-    return replace(best, schedule=schedule, tilings=len(waiting))
+        plain = Fusion(graph.operators, graph.machines, graph.between, goal, loops_per_dim)
+        return FusedFound(graph, plain.solve(time_limit, sequences, True), 0.0)
+    began = clock.cpu_seconds()
+    search = CutSearch(graph, goal, loops_per_dim, sequences)
+    search.pose(began + BOUNDED_BY * time_limit)
+    posed = clock.cpu_seconds()
+    search.improve(posed + GOOD_SHARE * (began + time_limit - posed))
+    search.prove(began + time_limit)
+    best = search.result()
+    aside = graph.capacity_bits - best.graph.capacity_bits
+    return FusedFound(best.graph, best.schedule, 0.0, best.tiling, best.posed, aside)
 
 
 def _result(made: FusedFound, goal: Goal, seconds: float, seed: int) -> ScheduleResult:
