@@ -297,18 +297,22 @@ class Evaluator:
     def _figures_of(self, root: Cut, shape: tree_kernels.Tree, on_chip: IntArray, stored: IntArray) -> Evaluation:
         n = len(shape.kind)
         counters = np.zeros((n, fabric.counter_size(self.fabric)), np.int64)
-        energies, times = np.zeros((n, 1 + len(PARTS))), np.zeros(n, np.int64)
+        energies, times, slowed = np.zeros((n, 1 + len(PARTS))), np.zeros(n, np.int64), np.zeros(n, np.int64)
         usage = np.zeros((n, 3, self.sites), np.int64)
         cores: dict[int, FloatArray] = {}
         run = _Run(self, root, shape, on_chip, stored)
         for node, leaf in zip(np.flatnonzero(shape.kind == tree_kernels.LEAF), leaves(root), strict=True):
-            cores[int(node)] = run.leaf(leaf, int(node), counters[node], energies[node], times, usage[node])
+            core = run.leaf(leaf, int(node), counters[node], energies[node], usage[node])
+            for slowdown, kept in ((1, times), (2, slowed)):
+                kept[node] = run.time(int(core[1]), int(node), counters[node], slowdown)
+            cores[int(node)] = core
         tree_kernels.add_up(
             self.fabric,
             shape,
             counters,
             energies,
             times,
+            slowed,
             usage,
             float(self.system.clock_ghz),
             self.semantics.links_bound,
@@ -431,10 +435,8 @@ class _Run:
         self.layouts: dict[int, Layout] = {}
         self.leaves: dict[int, tuple[Leaf, int]] = {}
 
-    def leaf(
-        self, leaf: Leaf, node: int, counter: IntArray, energies: FloatArray, times: IntArray, usage: IntArray
-    ) -> FloatArray:
-        """Fill the figures of a leaf; returns those of one core."""
+    def leaf(self, leaf: Leaf, node: int, counter: IntArray, energies: FloatArray, usage: IntArray) -> FloatArray:
+        """Fill the figures of a leaf, its time apart; returns those of one core."""
         of, row = self.of, self.of.table[leaf.layer]
         first = int(self.shape.core_first[node])
         place = layout_of(of.fabric, row, leaf, first, of.semantics.groups_as_given, of.kinds)
@@ -455,17 +457,17 @@ class _Run:
         energies[0] = core[0] * used + filling + self._words_pj(counter)
         energies[1:] = core[2:] * used
         energies[1] += filling
-        times[node] = self._time(int(core[1]), node, counter)
         return core
 
-    def _time(self, cycles: int, node: int, counter: IntArray) -> int:
+    def time(self, cycles: int, node: int, counter: IntArray, slowdown: int) -> int:
+        """Time of a leaf; where words bound every step, that with all words taking so many times as long (rule M33)."""
         of = self.of
         time = max(cycles, fabric.dram_cycles(of.fabric, counter))
         segment = self.shape.parent[node] == 0 and of.semantics.counting == fabric.SET
         if of.semantics.leaf_links or segment:
             time = max(time, fabric.link_cycles(of.fabric, counter))
         if of.fabric.fill:
-            time = max(time, fabric.filled_cycles(of.fabric, counter))
+            time = max(time, fabric.filled_cycles(of.fabric, counter, slowdown))
         return int(time / of.system.clock_ghz)
 
     def _words_pj(self, counter: IntArray) -> float:

@@ -22,6 +22,9 @@ BETWEEN, INSIDE, START = 0, 1, 2
 
 ALL_DRAMS = -2
 
+DIE_MARGIN_PERCENT = 30
+"""Share of `Fabric.margin` that words on links between dies have: their routers have time to wait for flits (rule M33)."""
+
 SET, GEMINI, OWN = 0, 1, 2
 """Whose counting rules hold."""
 
@@ -315,14 +318,60 @@ def link_cycles(fabric: Fabric, counter: IntArray) -> int:
 
 
 @njit
-def filled_cycles(fabric: Fabric, counter: IntArray) -> int:
-    """Cycles of the busiest DRAM, link, sender or receiver, and those in which the way fills (rule M33)."""
-    most = 0
-    for end in range(LINKS + fabric.links.shape[1], counter.shape[0]):
-        most = max(most, counter[end])
-    on_mesh = max(link_cycles(fabric, counter), (most + fabric.link_words - 1) // fabric.link_words)
-    cycles = max(dram_cycles(fabric, counter), on_mesh * (100 + fabric.margin) // 100)
+def _stretched(words: int, pace: int, percent: int) -> int:
+    """Cycles of words at a pace, and so many percent more."""
+    cycles = (words + pace - 1) // pace
+    return cycles * (100 + percent) // 100
+
+
+@njit
+def words_cycles(fabric: Fabric, counter: IntArray) -> int:
+    """Cycles of the busiest DRAM, link, sender or receiver (rule M33)."""
+    inside, between = 0, 0
+    ends = LINKS + fabric.links.shape[1]
+    for link in range(fabric.links.shape[1]):
+        if fabric.links[BETWEEN, link] > 0:
+            between = max(between, counter[LINKS + link])
+        else:
+            inside = max(inside, counter[LINKS + link])
+    for end in range(ends, counter.shape[0]):
+        inside = max(inside, counter[end])
+    cycles = max(dram_cycles(fabric, counter), _stretched(inside, fabric.link_words, fabric.margin))
+    return max(cycles, _stretched(between, fabric.die_link_words, fabric.margin * DIE_MARGIN_PERCENT // 100))  # type: ignore[no-any-return]
+
+
+@njit
+def filled_cycles(fabric: Fabric, counter: IntArray, slowdown: int) -> int:
+    """So many times `words_cycles`, and those in which the way fills; 0 where nothing moves (rule M33)."""
+    cycles = words_cycles(fabric, counter) * slowdown
     return cycles + fabric.fill if cycles > 0 else 0
+
+
+@njit
+def crowding_cycles(fabric: Fabric, counter: IntArray, together: IntArray) -> int:
+    """Cycles of other words on any DRAM, and where one's own take at least half as long as on the busiest (rule M33).
+
+    Args:
+        fabric: The network.
+        counter: One's own words.
+        together: All words.
+    """
+    ends, busiest, cycles = LINKS + fabric.links.shape[1], 0, 0
+    for dram in range(fabric.drams):
+        busiest = max(busiest, counter[PORTS + dram] // fabric.dram_words)
+        cycles = max(cycles, (together[PORTS + dram] - counter[PORTS + dram]) // fabric.dram_words)
+    for at in range(LINKS, counter.shape[0]):
+        pace = fabric.link_words
+        if at < ends and fabric.links[BETWEEN, at - LINKS] > 0:
+            pace = fabric.die_link_words
+        busiest = max(busiest, counter[at] // pace)
+    for at in range(LINKS, counter.shape[0]):
+        pace, percent = fabric.link_words, fabric.margin
+        if at < ends and fabric.links[BETWEEN, at - LINKS] > 0:
+            pace, percent = fabric.die_link_words, fabric.margin * DIE_MARGIN_PERCENT // 100
+        if 2 * counter[at] > busiest * pace:
+            cycles = max(cycles, _stretched(together[at] - counter[at], pace, percent))
+    return cycles
 
 
 @njit

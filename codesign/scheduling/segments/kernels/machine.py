@@ -158,6 +158,7 @@ class Scratch(NamedTuple):
         counters: Of each node.
         energies: Of each node, one column.
         times: Of each node.
+        slowed: With all words taking twice as long (rule M33).
         usage: Of each node.
         slots: Slot of each leaf.
         chip: Edges of each leaf that stay on chip, as bits.
@@ -174,6 +175,7 @@ class Scratch(NamedTuple):
     counters: IntArray
     energies: FloatArray
     times: IntArray
+    slowed: IntArray
     usage: IntArray
     slots: IntArray
     chip: IntArray

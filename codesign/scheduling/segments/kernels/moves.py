@@ -6,8 +6,10 @@ from codesign.core.rng import RandomState, below, uniform
 from codesign.scheduling.segments.kernels.machine import LEVELS, ORDERS, RANKS, SUBSETS, Problem, Scratch, Tokens
 from codesign.scheduling.segments.kernels.tree import LEAF, SPACE, TIME
 
-MOVES = 9
-CHOICE, GROUPS, FLIP, DISSOLVE, WRAP, SWAP, PULL, PUSH, BORDER = 0, 1, 2, 3, 4, 5, 6, 7, 8
+CHOICE, GROUPS, FLIP, DISSOLVE, WRAP, SWAP, PULL, PUSH, BORDER, SPLIT, MERGE, SHIFT, JUMP = range(13)
+
+REACH = 12
+"""Tokens over which a layer jumps at most."""
 
 
 @njit
@@ -243,6 +245,104 @@ def _move_border(tokens: Tokens, room: Tokens, scratch: Scratch, at: int, state:
 
 
 @njit
+def _split(tokens: Tokens, scratch: Scratch, at: int, state: RandomState) -> bool:
+    """A cut becomes two of its kind and groups, each with some of its children."""
+    if at == 0 or tokens.kind[at] == LEAF or tokens.length[0] + 1 >= tokens.kind.shape[0]:
+        return False
+    n = _children(tokens, at)
+    if n < 4:
+        return False
+    child = at + 1
+    for _ in range(2 + below(state, n - 3)):
+        child += tokens.size[child]
+    size = at + tokens.size[at] - child
+    insert_cut(tokens, scratch, child, size, tokens.kind[at], tokens.groups[at])
+    tokens.size[at] -= size + 1
+    return True
+
+
+@njit
+def _merge(tokens: Tokens, scratch: Scratch, at: int) -> bool:
+    """A cut takes in all children of its next sibling, a cut of the same kind."""
+    after = _next_sibling(tokens, scratch, at)
+    if after < 0 or tokens.kind[at] == LEAF or tokens.kind[at] != tokens.kind[after]:
+        return False
+    above = scratch.parent[at]
+    if above > 0 and _children(tokens, above) == 2:
+        return False
+    size = tokens.size[after]
+    remove_cut(tokens, scratch, after)
+    tokens.size[at] += size - 1
+    return True
+
+
+@njit
+def _common_divisor(a: int, b: int) -> int:
+    """The greatest; of a number and 0 the number."""
+    while b:
+        a, b = b, a % b
+    return a
+
+
+@njit
+def _shift(problem: Problem, tokens: Tokens, scratch: Scratch, at: int, state: RandomState) -> bool:
+    """Groups of a cut become groups of all cuts among its children, or theirs become its own."""
+    if tokens.kind[at] == LEAF:
+        return False
+    child, end = at + 1, at + tokens.size[at]
+    if uniform(state) < 0.5:
+        factor = _random_groups(problem, tokens.groups[at], state)
+        if factor == 1:
+            return False
+        while child < end:
+            if tokens.kind[child] != LEAF:
+                tokens.groups[child] *= factor
+            child += tokens.size[child]
+        tokens.groups[at] //= factor
+        return True
+    factor = 0
+    while child < end:
+        if tokens.kind[child] != LEAF:
+            factor = _common_divisor(tokens.groups[child], factor)
+        child += tokens.size[child]
+    if factor < 2:
+        return False
+    factor = _random_groups(problem, factor, state)
+    if factor == 1:
+        return False
+    child = at + 1
+    while child < end:
+        if tokens.kind[child] != LEAF:
+            tokens.groups[child] //= factor
+        child += tokens.size[child]
+    tokens.groups[at] *= factor
+    return True
+
+
+@njit
+def _jump(tokens: Tokens, scratch: Scratch, at: int, state: RandomState) -> bool:
+    """A layer moves before another node of the tree."""
+    if tokens.kind[at] != LEAF or _children(tokens, scratch.parent[at]) < 3:
+        return False
+    to = at - REACH + below(state, 2 * REACH + 1)
+    if to < 1 or to >= tokens.length[0] or to == at or to == at + 1:
+        return False
+    _grow_ancestors(tokens, scratch, at, -1)
+    _grow_ancestors(tokens, scratch, to, 1)
+    n = tokens.length[0]
+    copy_token(tokens, at, n)
+    if to > at:
+        for i in range(at, to - 1):
+            copy_token(tokens, i + 1, i)
+        copy_token(tokens, n, to - 1)
+    else:
+        for i in range(at, to, -1):
+            copy_token(tokens, i - 1, i)
+        copy_token(tokens, n, to)
+    return True
+
+
+@njit
 def _pick(weights: IntArray, state: RandomState) -> int:
     """A random move by weight."""
     left = below(state, weights.sum())
@@ -293,4 +393,12 @@ def mutate(
         return _pull(tokens, room, scratch, at, state)
     if move == PUSH:
         return _push(tokens, room, scratch, at, state)
-    return _move_border(tokens, room, scratch, at, state)
+    if move == BORDER:
+        return _move_border(tokens, room, scratch, at, state)
+    if move == SPLIT:
+        return _split(tokens, scratch, at, state)
+    if move == MERGE:
+        return _merge(tokens, scratch, at)
+    if move == SHIFT:
+        return _shift(problem, tokens, scratch, at, state)
+    return _jump(tokens, scratch, at, state)

@@ -216,9 +216,12 @@ def _leaf_figures(problem: Problem, caches: Caches, tree: Tree, scratch: Scratch
     time = max(int(caches.leaf_figures[slot, 1]), dram_cycles(problem.fabric, counter))
     if problem.leaf_links == 1 or (problem.fabric.counting == SET and tree.parent[node] == 0):
         time = max(time, link_cycles(problem.fabric, counter))
+    slowed = time
     if problem.fabric.fill > 0:
-        time = max(time, filled_cycles(problem.fabric, counter))
+        time = max(time, filled_cycles(problem.fabric, counter, 1))
+        slowed = max(slowed, filled_cycles(problem.fabric, counter, 2))
     scratch.times[node] = int(time / prices[CLOCK])
+    scratch.slowed[node] = int(slowed / prices[CLOCK])
 
 
 @njit_apart
@@ -260,6 +263,7 @@ def evaluate_segment(
         scratch.counters[:n],
         scratch.energies[:n],
         scratch.times[:n],
+        scratch.slowed[:n],
         scratch.usage[:n],
         problem.prices[CLOCK],
         True,

@@ -9,9 +9,12 @@ import numpy as np
 
 from codesign.core.jit import njit
 from codesign.core.kernel_library import FloatArray, IntArray
-from codesign.scheduling.segments.kernels.fabric import Fabric, dram_cycles, filled_cycles, link_cycles
+from codesign.scheduling.segments.kernels.fabric import Fabric, crowding_cycles, dram_cycles, filled_cycles, link_cycles
 
 LEAF, SPACE, TIME = 0, 1, 2
+
+MOST_CROWDED = 0.75
+"""Most by which words of one child of a space cut hold up those of another (rule M33)."""
 
 
 class Tree(NamedTuple):
@@ -416,26 +419,48 @@ def _buffers_in_space(tree: Tree, node: int, segment: bool, usage: IntArray) -> 
 
 
 @njit
-def _time_in_steps(fabric: Fabric, tree: Tree, node: int, counters: IntArray, times: IntArray, clock_ghz: float) -> int:
-    """Time of a space cut step by step: the longest of its running children, or their words together (rule M33).
+def _crowded(alone: int, slowed: int, slowdown: float) -> int:
+    """Time of a node whose words take so many times as long, between its time and that with a slowdown of two."""
+    return alone + int((slowed - alone) * (slowdown - 1.0))
 
-    The row of the cut's own counter is overwritten.
+
+@njit
+def _time_in_steps(
+    fabric: Fabric, tree: Tree, node: int, counters: IntArray, times: IntArray, slowed: IntArray, clock_ghz: float
+) -> None:
+    """Time of a space cut step by step, as it is and with all words taking twice as long (rule M33).
+
+    A step lasts as long as its longest child or all its words together. A child's words take longer by the share of the step
+    in which others' words pass where its own do. The row of the cut's own counter is overwritten.
     """
     groups, stages, together = tree.groups[node], tree.stages[node], counters[node]
-    total, step = 0, 0
+    times[node], slowed[node], step = 0, 0, 0
     while step < groups + stages:
         count = groups - step if stages <= step < groups else 1
-        time = 0
         together[:] = 0
-        child = tree.first[node]
+        running, child = 0, tree.first[node]
         while child >= 0:
             if tree.stage[child] <= step < tree.stage[child] + groups:
                 together[:] += counters[child]
-                time = max(time, times[child])
+                running += 1
             child = tree.next[child]
-        total += count * max(time, int(filled_cycles(fabric, together) / clock_ghz))
+        for slowdown in range(1, 3):
+            kept = times if slowdown == 1 else slowed
+            least = int(filled_cycles(fabric, together, slowdown) / clock_ghz)
+            longest, child = least, tree.first[node]
+            while child >= 0:
+                if tree.stage[child] <= step < tree.stage[child] + groups:
+                    longest = max(longest, kept[child])
+                child = tree.next[child]
+            time, child = longest, tree.first[node]
+            while child >= 0 and running > 1:
+                if tree.stage[child] <= step < tree.stage[child] + groups:
+                    others = crowding_cycles(fabric, counters[child], together) / clock_ghz * slowdown
+                    share = min(MOST_CROWDED, others / max(longest, 1))
+                    time = max(time, _crowded(times[child], slowed[child], slowdown * (1.0 + share)))
+                child = tree.next[child]
+            kept[node] += count * time
         step += count
-    return total
 
 
 @njit
@@ -445,6 +470,7 @@ def add_up(
     counters: IntArray,
     energies: FloatArray,
     times: IntArray,
+    slowed: IntArray,
     usage: IntArray,
     clock_ghz: float,
     links_count: bool,
@@ -458,6 +484,7 @@ def add_up(
         counters: Counter of each node; leaves are filled.
         energies: Total and parts of each node, pJ; leaves are filled.
         times: Time of each node; leaves are filled.
+        slowed: The same with all words taking twice as long; it counts where words bound every step (rule M33).
         usage: Bytes of each node and site; leaves are filled.
         clock_ghz: Cycles of a nanosecond; times are truncated.
         links_count: Whether links bound the time of a segment.
@@ -467,9 +494,10 @@ def add_up(
         if tree.kind[node] == LEAF:
             continue
         segment = tree.parent[node] == 0
-        groups, time = tree.groups[node], 0
+        groups, time, crowded = tree.groups[node], 0, 0
         stepped = fabric.fill > 0 and tree.kind[node] == SPACE
-        steps_time = _time_in_steps(fabric, tree, node, counters, times, clock_ghz) if stepped else 0
+        if stepped:
+            _time_in_steps(fabric, tree, node, counters, times, slowed, clock_ghz)
         counters[node] = 0
         energies[node] = 0.0
         usage[node] = 0
@@ -478,12 +506,13 @@ def add_up(
             counters[node] += counters[child]
             energies[node] += energies[child]
             time = max(time, times[child]) if tree.kind[node] == SPACE else time + times[child]
+            crowded += slowed[child]
             child = tree.next[child]
         counters[node] *= groups
         energies[node] *= float(groups)
-        times[node] = time * (groups + tree.stages[node] if tree.kind[node] == SPACE else groups)
-        if stepped:
-            times[node] = steps_time
+        if not stepped:
+            times[node] = time * (groups + tree.stages[node] if tree.kind[node] == SPACE else groups)
+            slowed[node] = crowded * groups
         if node > 0:
             if tree.kind[node] == SPACE:
                 _buffers_in_space(tree, node, segment, usage)
