@@ -27,10 +27,11 @@ from codesign.scheduling.segments.search import make_caches, problem_arrays
 PRICES = np.logspace(-1.5, 1.5, 48)
 """Prices of time tried, of that at which energy and time count alike; each gives a line that no tree is below."""
 
-SHARES = tuple(
-    (cores, path) for cores in (1.0, 0.9, 0.75, 0.5, 0.0) for path in (0.0, 0.25, 0.5, 1.0) if cores or not path
-)
-"""Shares of a price that the time of cores has, the rest being the DRAM's; and the share of it that is along paths (rule M69)."""
+OF_CORES = (1.0, 0.9, 0.75, 0.5, 0.0)
+"""Shares of a price that the time of cores has; the rest is the DRAM's."""
+
+OF_PATHS = ((0.0, 0), *((share, which) for share in (0.25, 0.5, 0.75, 1.0) for which in (0, 1)))
+"""Shares of the time of layers between two that all paths share which one mixture of paths has, and which (rule M69)."""
 
 FAVOUR = 4
 """Power of what lies behind a layer by which a path divides among those that read a layer."""
@@ -63,78 +64,77 @@ class SegmentBound:
 @final
 @dataclass(frozen=True)
 class Front:
-    """The best options of layers that are alike.
+    """The best options of a layer.
 
     Attributes:
         options: Energy, core time and idle time, n x 3.
         alone: Energy and core time where a layer is a segment by itself and pays for no serial lanes, n x 2.
-        paths: Share that each path has in the layer.
-        layers: How many there are.
+        shares: That each mixture of paths has in the layer.
     """
 
     options: FloatArray
     alone: FloatArray
-    paths: tuple[float, ...]
-    layers: int
+    shares: tuple[float, ...]
 
 
 @final
 @dataclass(frozen=True)
-class Pricing:
-    """Ways to price a unit of time, each a row.
+class Stretch:
+    """Layers between two that all paths share, or one of these (rule M69).
 
     Attributes:
-        price: Of time.
-        cores: Share of it that core time and idle time have; the rest is the DRAM's.
-        path: Share of the time of cores that one path has.
-        which: Number of that path.
+        fronts: Of the layers.
+        count: How many stretches are alike.
     """
 
-    price: FloatArray
-    cores: FloatArray
-    path: FloatArray
-    which: FloatArray
+    fronts: tuple[Front, ...]
+    count: int
 
-    @staticmethod
-    def of(prices: FloatArray, paths: int) -> "Pricing":
-        """All ways to divide some prices."""
-        shares = [(c, p, w) for c, p in SHARES for w in range(paths if p else 1)]
-        divided = np.array(shares).T
-        each = len(shares)
-        return Pricing(np.repeat(prices, each), *(np.tile(column, len(prices)) for column in divided))
+    @property
+    def ways(self) -> tuple[tuple[float, int], ...]:
+        """Shares of mixtures of paths to choose from."""
+        return OF_PATHS if len(self.fronts) > 1 else ((1.0, 0),)
 
 
-def path_shares(network: SegmentNetwork, work: Sequence[float]) -> list[tuple[float, ...]]:
-    """Shares of each layer in two mixtures of paths from producers to readers, layers x 2 (rule M69).
+def path_shares(network: SegmentNetwork, work: Sequence[float]) -> tuple[list[int], list[tuple[float, float]]]:
+    """Number of each layer's stretch, and its shares in two mixtures of paths from producers to readers (rule M69).
 
-    The first is the path of most work. The second divides where a layer has several readers, in favour of more work behind them.
+    A layer that all paths share is a stretch of its own. The first mixture is the path of most work; the second divides where a
+    layer has several readers, in favour of more work behind them.
 
     Args:
         network: The layers.
         work: Of each layer.
     """
-    readers: list[list[int]] = [[] for _ in network.layers]
-    sources = []
-    for i, layer in enumerate(network.layers):
-        producers = {*layer.inputs, *layer.weight_inputs}
-        for producer in producers:
+    producers = [sorted({*layer.inputs, *layer.weight_inputs}) for layer in network.layers]
+    n = len(producers)
+    readers: list[list[int]] = [[] for _ in range(n)]
+    for i, read in enumerate(producers):
+        for producer in read:
             readers[producer].append(i)
-        if not producers:
-            sources.append(i)
-    behind = np.array(work, dtype=np.float64)
-    for i in range(len(readers) - 1, -1, -1):
+    to, since, behind = [1] * n, [1] * n, np.array(work, dtype=np.float64)
+    for i in range(n):
+        to[i] = sum(to[producer] for producer in producers[i]) or 1
+    for i in range(n - 1, -1, -1):
+        since[i] = sum(since[reader] for reader in readers[i]) or 1
         behind[i] += max((behind[reader] for reader in readers[i]), default=0.0)
-    shares = np.zeros((len(readers), 2))
-    for i in range(-1, len(readers)):
-        given = np.ones(2) if i < 0 else shares[i]
-        after = sources if i < 0 else readers[i]
-        if not after or not given.any():
+    paths = sum(since[i] for i in range(n) if not producers[i])
+    stretches, number = [], 0
+    for i in range(n):
+        shared = to[i] * since[i] == paths
+        number += shared
+        stretches.append(number)
+        number += shared
+    shares = np.zeros((n, 2))
+    for i in range(-1, n):
+        after = [j for j in range(n) if not producers[j]] if i < 0 else readers[i]
+        if not after:
             continue
-        weights = behind[after] / max(float(behind[after].max()), 1e-300)
+        given, weights = (np.ones(2) if i < 0 else shares[i]), behind[after] / max(float(behind[after].max()), 1e-300)
         weights = weights**FAVOUR if weights.sum() > 0.0 else np.ones(len(after))
         shares[after[int(np.argmax(behind[after]))], 0] += given[0]
         shares[after, 1] += given[1] * weights / weights.sum()
-    return [tuple(float(share) for share in row) for row in shares.round(12)]
+    return stretches, [(float(first), float(second)) for first, second in np.minimum(1.0, shares).round(12)]
 
 
 def _front_of(problem: Problem, caches: Caches, layer: int, spread: bound_parts.Spread) -> FloatArray:
@@ -161,63 +161,71 @@ def _alone_pj(problem: Problem, evaluator: Evaluator, number: int, readers: bool
     return float(words * batch * memories.pj_per_word)
 
 
-def _fronts_of(evaluator: Evaluator, problem: Problem, needed: NeededWords, prices: Prices) -> list[Front]:
-    """Fronts of all layers; those of equal ones once, with how many there are."""
+def _stretches_of(evaluator: Evaluator, problem: Problem, needed: NeededWords, prices: Prices) -> list[Stretch]:
+    """Stretches of all layers; equal ones once, with how many there are."""
     network, caches, lanes = evaluator.network, make_caches(problem), problem.prices[LANE_PJ] > 0.0
     known: dict[tuple[object, ...], FloatArray] = {}
     options, alike = [], []
     for layer in range(len(problem.table)):
         spread = spread_of(evaluator, needed, prices, layer)
-        key = (problem.table[layer].tobytes(), *spread[:6])
+        key = (problem.table[layer].tobytes(), *spread[:7])
         if key not in known:
             known[key] = _front_of(problem, caches, layer, spread)
         options.append(known[key])
         alike.append(key)
-    paths = path_shares(network, [min(1e300, float(front[:, 1].min())) for front in options])
-    if all(share == (1.0, 1.0) for share in paths):
-        paths = [share[:1] for share in paths]
+    numbers, shares = path_shares(network, [min(1e300, float(front[:, 1].min())) for front in options])
     read = {p for layer in network.layers for p in (*layer.inputs, *layer.weight_inputs)}
-    found: dict[tuple[object, ...], Front] = {}
+    members: dict[int, list[tuple[tuple[object, ...], Front]]] = {}
     for i, (front, key) in enumerate(zip(options, alike, strict=True)):
         alone = np.zeros((0, 2))
         if lanes:
             alone = front[front[:, 2] == 0.0, :2] + np.array([_alone_pj(problem, evaluator, i, i in read), 0.0])
-        whole = (*key, paths[i], alone[:1].tobytes())
-        layers = found[whole].layers if whole in found else 0
-        found[whole] = Front(front, alone, paths[i], layers + 1)
+        members.setdefault(numbers[i], []).append(
+            ((*key, shares[i], alone[:1].tobytes()), Front(front, alone, shares[i]))
+        )
+    found: dict[tuple[object, ...], Stretch] = {}
+    for stretch in members.values():
+        whole = tuple(key for key, _ in stretch)
+        count = found[whole].count if whole in found else 0
+        found[whole] = Stretch(tuple(front for _, front in stretch), count + 1)
     return list(found.values())
 
 
-def least_totals(fronts: list[Front], ways: Pricing, moving: float, lane_pj: float) -> FloatArray:
-    """The least energy + price x time for every way to price time, energy that every tree spends apart (rules M64, M69).
+def least_totals(stretches: list[Stretch], of_cores: FloatArray, lane_pj: float) -> FloatArray:
+    """The least energy + price x time of cores at every price, energy that every tree spends apart (rules M64, M69).
 
     Args:
-        fronts: Of all layers.
-        ways: How time is priced.
-        moving: Time that the DRAM needs.
+        stretches: Of all layers.
+        of_cores: Prices of a unit of time of the cores.
         lane_pj: Energy of all serial lanes in a unit of time.
     """
-    totals = ways.price * (1.0 - ways.cores) * moving
-    of_cores = ways.price * ways.cores
-    for front in fronts:
-        share = np.array(front.paths)[ways.which.astype(np.int64)] * ways.path
-        busy = 1.0 - ways.path + share
-        energy, core, idle = front.options.T[:, :, None]
-        price = of_cores + lane_pj
-        least = (energy + core * (price * busy) + idle * (price * share)).min(axis=0)
-        if len(front.alone):
-            alone = front.alone[:, :1] + front.alone[:, 1:] * (of_cores * busy)
-            least = np.minimum(least, alone.min(axis=0))
-        totals = totals + front.layers * least
+    totals = np.zeros(len(of_cores))
+    for stretch in stretches:
+        best = np.full(len(of_cores), -np.inf)
+        for path, which in stretch.ways:
+            best = np.maximum(best, sum(_least(front, of_cores, lane_pj, path, which) for front in stretch.fronts))
+        totals += stretch.count * best
     return totals
+
+
+def _least(front: Front, of_cores: FloatArray, lane_pj: float, path: float, which: int) -> FloatArray:
+    """The least of a layer's options at every price of a unit of time of the cores."""
+    share = front.shares[which] * path
+    busy, price = 1.0 - path + share, of_cores + lane_pj
+    energy, core, idle = front.options.T[:, :, None]
+    least: FloatArray = (energy + (core * busy + idle * share) * price).min(axis=0)
+    if len(front.alone):
+        alone = front.alone[:, :1] + front.alone[:, 1:] * (of_cores * busy)
+        least = np.minimum(least, alone.min(axis=0))
+    return least
 
 
 def bound_of(evaluator: Evaluator, batch: int) -> SegmentBound:
     """The bound of a network on a system for a whole batch (rule M64).
 
-    For any price m of time, energy + m time is at least the sum over layers of the least of each. Time is at least the core time
-    of all layers over all cores, that of any path with what its layers leave idle, and the DRAM's; any mean of them counts. No
-    point above all these lines has a lesser product.
+    For any price m of time, energy + m time is at least the sum over layers of the least of each. Time is at least that of the
+    cores, with what layers leave idle (rule M69), and the DRAM's; any mean of the two counts. No point above all these lines has
+    a lesser product.
     """
     problem = problem_arrays(evaluator, batch, 0.0)
     prices, system = prices_of(evaluator, problem), evaluator.system
@@ -230,25 +238,35 @@ def bound_of(evaluator: Evaluator, batch: int) -> SegmentBound:
     if evaluator.kinds > 1:
         energy, least_time, lines = kinds_lines(problem, evaluator, fixed, moving)
         return SegmentBound(least_product(lines, energy, least_time), energy, least_time, needed.moved)
-    fronts = _fronts_of(evaluator, problem, needed, prices)
-    if any(np.isinf(front.options).any() for front in fronts):  # no core can do some layer
+    stretches = _stretches_of(evaluator, problem, needed, prices)
+    if any(
+        np.isinf(front.options).any() for stretch in stretches for front in stretch.fronts
+    ):  # no core can do some layer
         return SegmentBound(inf, inf, inf, needed.moved)
-    paths, lane_pj = len(fronts[0].paths), float(problem.prices[LANE_PJ])
-    energy = fixed + float(least_totals(fronts, Pricing.of(np.zeros(1), paths), moving, lane_pj).max())
-    least_time = _least_time(fronts, paths, moving)
-    around = energy / max(least_time, 1e-9)
-    totals = fixed + least_totals(fronts, Pricing.of(around * PRICES, paths), moving, lane_pj)
-    lines = np.stack([around * PRICES, totals.reshape(len(PRICES), -1).max(axis=1)], axis=1)
+    lane_pj = float(problem.prices[LANE_PJ])
+    energy = fixed + float(least_totals(stretches, np.zeros(1), lane_pj)[0])
+    least_time = max(moving, _least_time(stretches))
+    price = energy / max(least_time, 1e-9) * PRICES
+    totals = [
+        fixed + least_totals(stretches, price * share, lane_pj) + price * (1.0 - share) * moving for share in OF_CORES
+    ]
+    lines = np.stack([price, np.max(totals, axis=0)], axis=1)
     return SegmentBound(least_product(lines, energy, least_time), energy, least_time, needed.moved)
 
 
-def _least_time(fronts: list[Front], paths: int, moving: float) -> float:
-    """The least time of any tree: options at no price for energy."""
+def _least_time(stretches: list[Stretch]) -> float:
+    """The least time of the cores, at no price for energy."""
     free = [
-        Front(front.options * np.array([0.0, 1.0, 1.0]), np.zeros((0, 2)), front.paths, front.layers)
-        for front in fronts
+        Stretch(
+            tuple(
+                Front(front.options * np.array([0.0, 1.0, 1.0]), np.zeros((0, 2)), front.shares)
+                for front in stretch.fronts
+            ),
+            stretch.count,
+        )
+        for stretch in stretches
     ]
-    return float(least_totals(free, Pricing.of(np.ones(1), paths), moving, 0.0).max())
+    return float(least_totals(free, np.ones(1), 0.0)[0])
 
 
 def least_product(lines: FloatArray, least_energy: float, least_time: float) -> float:

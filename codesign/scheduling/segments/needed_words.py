@@ -194,15 +194,15 @@ def words_of_channel(problem: Problem, number: int, layer: SegmentLayer) -> int:
     return int(bound_parts.input_words(problem, number)) // (layer.K if own else layer.C)
 
 
-def port_cycles(evaluator: Evaluator, needed: NeededWords) -> float:
-    """Cycles of the cut between memories and cores, where all ports stand beside the cores and links bound the time (rule M68).
+def port_words(evaluator: Evaluator) -> tuple[int, int]:
+    """Words a cycle that leave all ports together, and that enter them, where they stand beside the cores; 0 where they do not.
 
     Words read leave over one link of each port. Words written enter over one too; on a mesh with X-Y routing over one of each
     row, for they may go along a column of ports.
     """
     system, grid = evaluator.system, evaluator.system.grid
-    if not evaluator.semantics.links_bound or any(0 <= x < grid.width for x, _ in grid.ports):
-        return 0.0
+    if any(0 <= x < grid.width for x, _ in grid.ports):
+        return 0, 0
 
     def words_a_cycle(places: list[tuple[int, int]]) -> int:
         between = [grid.borders((x, y), (0 if x < 0 else grid.width - 1, y)) for x, y in places]
@@ -212,7 +212,15 @@ def port_cycles(evaluator: Evaluator, needed: NeededWords) -> float:
     entered = ports
     if system.network.is_plain:
         entered = [(x, y) for x in {x for x, _ in ports} for y in range(grid.height)]
-    return max(needed.entering / words_a_cycle(ports), needed.leaving / words_a_cycle(entered))
+    return words_a_cycle(ports), words_a_cycle(entered)
+
+
+def port_cycles(evaluator: Evaluator, needed: NeededWords) -> float:
+    """Cycles of the cut between memories and cores, where links bound the time (rule M68)."""
+    leaving, entered = port_words(evaluator)
+    if not evaluator.semantics.links_bound or not leaving:
+        return 0.0
+    return max(needed.entering / leaving, needed.leaving / entered)
 
 
 def spread_of(evaluator: Evaluator, needed: NeededWords, prices: Prices, number: int) -> bound_parts.Spread:
@@ -230,6 +238,7 @@ def spread_of(evaluator: Evaluator, needed: NeededWords, prices: Prices, number:
         prices.floor,
         float(needed.of_run[number]),
         float(needed.of_sample[number]),
+        port_words(evaluator)[0] if evaluator.semantics.leaf_links else 0,
         prices.reach,
         prices.more,
         prices.ways,

@@ -25,6 +25,7 @@ class Spread(NamedTuple):
         floor_pj: Of a word on a link and on one between dies: what rounding takes from a run.
         run_words: Weights from DRAM, spread over all runs.
         sample_words: Words of each sample from and to DRAM.
+        port_words: Words a cycle from all ports together; 0 where links do not bound runs.
         reach_pj: Energy of links, at least, by which n cores receive a word that one place has, n from 0.
         more_pj: Of links by which n cores receive a word that one of them has received.
         ways_pj: Of a word for each of n cores from the ports of a DRAM, all cores together.
@@ -36,6 +37,7 @@ class Spread(NamedTuple):
     floor_pj: float
     run_words: float
     sample_words: float
+    port_words: int
     reach_pj: FloatArray
     more_pj: FloatArray
     ways_pj: FloatArray
@@ -157,9 +159,11 @@ def shared_pj(problem: Problem, layer: int, batch: int, parts: IntArray, spread:
 
 @njit
 def _run_time(problem: Problem, layer: int, batch: int, cycles: float, spread: Spread) -> float:
-    """Time of a run of a layer, at least: its cycles, or those of its words over all DRAMs (rule M70)."""
-    words = spread.run_words / (whole_batch(problem) // batch) + spread.sample_words * batch - problem.fabric.drams
-    moving = words / (problem.fabric.drams * problem.fabric.dram_words)
+    """Time of a run of a layer, at least: its cycles, or those of its words over all DRAMs or their ports (rule M70)."""
+    drams, of_run = problem.fabric.drams, spread.run_words / (whole_batch(problem) // batch)
+    moving = (of_run + spread.sample_words * batch - drams) / (drams * problem.fabric.dram_words)
+    if spread.port_words > 0:
+        moving = max(moving, (of_run - drams * problem.fabric.ports.shape[1]) / spread.port_words)
     return float(int(max(cycles, moving) / problem.prices[CLOCK]))
 
 
@@ -193,7 +197,7 @@ def layer_options(problem: Problem, caches: Caches, layer: int, spread: Spread, 
         runs = whole // batch
         for row in range(problem.parts.shape[0]):
             parts = problem.parts[row]
-            if parts[1] > batch or not _known_figures(problem, caches, keys, kept, layer, batch_at, row):
+            if not _known_figures(problem, caches, keys, kept, layer, batch_at, row):
                 continue
             if least_bytes(problem, layer, batch, parts) > problem.limits[0, CAPACITY]:
                 continue
