@@ -1,4 +1,35 @@
-"""What no tree of segments of a network on a system can beat (docs/explanation/many-cores.md, rules M61 to M70)."""
+"""What no tree of segments of a network on a system can beat.
+
+A run of a layer takes time t on n of the N cores, and there are r runs.
+
+* M61, Options: Every batch and partition of a layer is an option. Its energy is that of cores, buffers and links; its
+  time that of the largest tile. A tree has one option of each layer.
+* M62, Weights: They are read from DRAM once at least.
+* M63, Ends: Inputs from outside, and outputs that no layer reads, cross DRAM once for each sample.
+* M64, Lines: At any price m of time, energy + m time is no less than the sum of the least of all layers. Bounds of time
+  may be mixed in any shares. No point above all lines has a lesser product than the least at their kinks.
+* M65, Work: Layers that run together have cores of their own. So time is at least the sum of r t n / N.
+* M66, Links: A word that n cores receive takes n - 1 links, from wherever it comes. From a port it takes the way to the
+  nearest of them besides, and groups of cores that share no weights have different nearest cores. Links join all dies
+  with receivers.
+* M67, Room: The largest tile of inputs and weights fits a core.
+* M68, Ports: Words to and from DRAM pass the links of its ports.
+* M69, Paths: Let P be a path of readers from a layer that reads none to one that none reads. Layers between two that all
+  paths share are a stretch, which has a share f of at most 1. A layer that all paths share counts r t n / N + t (1 - n / N);
+  one of P in a stretch r t n / N + f t (1 - n / N); one beside P (1 - f) r t n / N. Time is at least the sum.
+* M70, Runs: A run takes no less than its DRAM words and, where links bound it, those of the ports.
+
+Proof of M69, by induction for every node, its m cores in the place of N. Let b be 1, f or 0 for the three sorts of layers.
+A leaf takes t. A cut in time takes g times the time of its children, and terms of layers grow g-fold at most.
+
+In a cut in space of g groups let p be a child's share of the cores. A term of the cut is at most g p times the child's, plus
+(1 - p) b t. Stages rise along every path, so that children of one stage do not depend on each other. P visits at most one of
+them. If others stand beside it, all their layers are of the stretch of its own on P, for layers of two stretches depend on
+each other. Let M be the time of the longest child of the stage. In the visited one b t add up to f M, as layers of P follow
+each other there; terms of the others add up to (1 - f) M each. So a stage's children have p times their terms, and
+(1 - p) b t, of M together. All terms of the cut are the sum of M over its stages at most, plus g - 1 times the largest M: no
+more than the time of the cut, also step by step (rule M33).
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
