@@ -5,7 +5,8 @@ dies too) and cycles must be equal, energies agree within six digits. The last l
 With `--search` each run is searched anew under the same rules, by default in half the CPU seconds of the recorded search. The
 energy x time found is divided by the best recorded one. Gemini's trees before annealing follow other rules (no
 links) and are not compared with. Kernels are compiled, and each core mapper is warmed up on nothing, before time is taken.
-With `--contention` every scheme runs on the routers of its mesh, and with `--device` on a DRAM device too; `--table` is a CSV.
+With `--contention` every scheme runs on the routers of its mesh, and with `--device` on a DRAM device too. `--table` is a CSV of
+either.
 With `--in-view` each run is searched without and with the loads of links in view, and both trees are simulated.
 With `--faults` it prints what each fault of the recorded rules is worth on every scheme, one mended at a time.
 """
@@ -53,7 +54,7 @@ class Config:
         device: DRAM device of the simulation; None for a steady rate alone.
         in_view: Search each run without and with the loads of links in view, and simulate both.
         only: Part of the names of the runs that are taken; empty for all.
-        table: CSV file for the table of contention; None for none.
+        table: CSV file for the table of contention, or of the searches; None for none.
         seconds: CPU seconds of each search; None for half of the recorded ones.
         seed: Of the searches.
         out: File for all results as JSON; None for none.
@@ -348,6 +349,24 @@ def race(run: Run, seconds: float | None, seed: int) -> Race | None:
     return Race(run.name, edp, edp / recorded_edp(run), gap, found.seconds, run.cpu_seconds, found.steps)
 
 
+RACE_HEADS = (
+    *("run", "energy x time, pJ x cycles", "of the best recorded", "gap to the bound", "CPU s", "CPU s of the record"),
+    "bound, of the best recorded",
+)
+
+
+def write_races(found: list[Race], path: Path) -> None:
+    """The table of the results."""
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(RACE_HEADS)
+        for one in found:
+            seconds = f"{one.cpu_seconds:.2f}", f"{one.their_seconds:.2f}"
+            writer.writerow(
+                (one.run, f"{one.edp:.3e}", f"{one.ratio:.3f}", f"{one.gap:.2f}", *seconds, f"{one.bound_ratio:.3f}")
+            )
+
+
 def races(runs: list[Run], config: Config) -> dict[str, Any]:
     """Search all runs anew; returns what the last line says of it."""
     warm_up()
@@ -364,6 +383,8 @@ def races(runs: list[Run], config: Config) -> dict[str, Any]:
             f" {one.their_seconds:.2f} s; {pace:,.0f} trees/s",
             flush=True,
         )
+    if config.table is not None and not config.contention:
+        write_races(found, config.table)
     return {
         "edp_ratio_median": median(r.ratio for r in found) if found else None,
         "edp_ratio_worst": max((r.ratio for r in found), default=None),
@@ -414,7 +435,7 @@ def parse(arguments: list[str] | None = None) -> Config:
     parser.add_argument("--faults", action="store_true")
     parser.add_argument("--contention", action="store_true")
     parser.add_argument("--device", help="DRAM device of --contention, for example gddr6_x16")
-    parser.add_argument("--table", type=Path, help="CSV file of --contention")
+    parser.add_argument("--table", type=Path, help="CSV file of --contention or --search")
     parser.add_argument("--in-view", action="store_true")
     parser.add_argument("--only", default="", help="part of the names of the runs that are taken")
     parser.add_argument("--seconds", type=float)

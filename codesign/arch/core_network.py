@@ -151,11 +151,15 @@ class LinkTable:
 
     def pitches_between(self) -> IntArray:
         """Pitches of the way from every place to every other, places x places; of two ways both have as many."""
-        n = self.before.shape[1]
-        found = np.zeros((n, n), np.int64)
-        for source, target in np.argwhere(self.before[0] >= 0):
-            found[source, target] = self.pitches[self.way(int(source), int(target))].sum()
-        return found
+        last, source = self.before[0], np.arange(self.before.shape[1])[:, None]
+        known = last >= 0
+        link, before = np.where(known, last, 0), np.zeros_like(last)
+        while known.any():  # one more link of every way
+            found: IntArray = np.where(known, before[source, self.start[link]] + self.pitches[link], 0)
+            if (found == before).all():
+                break
+            before = found
+        return before
 
 
 def ring_order(width: int, height: int) -> list[tuple[int, int]]:

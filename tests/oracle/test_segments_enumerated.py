@@ -12,7 +12,7 @@ from codesign.arch.many_core import Buffer, Links, ManyCore, Memories, VectorMac
 from codesign.arch.many_core_scaling import edge_ports
 from codesign.scheduling.segments.bound import bound_of
 from codesign.scheduling.segments.evaluate import SEMANTICS, Evaluator
-from codesign.scheduling.segments.kernels.segment_cost import tree_cost
+from codesign.scheduling.segments.kernels.segment_cost import number_nodes, segment_cost, tree_cost
 from codesign.scheduling.segments.kernels.tree import LEAF, SPACE, TIME
 from codesign.scheduling.segments.layers import LayerKind, SegmentLayer, SegmentNetwork
 from codesign.scheduling.segments.search import SearchSettings, TreeSearch, layer_kin
@@ -127,6 +127,88 @@ def test_the_search_finds_the_best_tree_and_the_bound_is_below_all(
         assert bound.energy_pj <= evaluation.rows[0].energy_pj and bound.time <= evaluation.rows[0].time
     best = TreeSearch(evaluator, 2, settings).run()
     assert best.evaluation.edp == pytest.approx(found[0][0], rel=1e-9), f"of {len(found)} trees"
+
+
+def row_of(count: int) -> SegmentNetwork:
+    """Layers of which each third adds what stands before its two predecessors, or reads the one before."""
+    layers = [layer("0", 8, 8, 8, 3, (), 8)]
+    for i in range(1, count):
+        if i % 3 == 0:
+            layers.append(SegmentLayer(str(i), LayerKind.ELTWISE, 16, 8, 1, 1, 8, 8, operands=2, inputs=(i - 3, i - 1)))
+        else:
+            layers.append(layer(str(i), 8, 8, 8, 1 + 2 * (i % 2), (i - 1,)))
+    return SegmentNetwork(f"row of {count}", tuple(layers))
+
+
+def best_of_all(search: TreeSearch, batch: int, options: int) -> tuple[float, int]:
+    """The least energy x time of all trees over the layers in their order, and how many segments were priced.
+
+    Costs of segments add up, so that those which others beat in energy and in time are left out.
+    """
+    least, counted, layers = np.inf, 0, len(search.problem.table)
+    groups = tuple(int(g) for g in search.problem.batches)
+    for root_groups in groups:
+        whole = [g for g in groups if batch // root_groups % g == 0]
+        fronts = [[(0.0, 0.0)], *[list[tuple[float, float]]() for _ in range(layers)]]
+        for past in range(1, layers + 1):
+            for first in range(past):
+                priced = list(segments_of(search, first, past, root_groups, tuple(whole), options))
+                counted += len(priced)
+                ways = product(fronts[first], front_of(priced))
+                fronts[past] += [(head[0] + tail[0], head[1] + tail[1]) for head, tail in ways]
+            fronts[past] = front_of(fronts[past])
+        least = min(least, *(root_groups**2 * energy * time for energy, time in fronts[layers]))
+    return least, counted
+
+
+def segments_of(
+    search: TreeSearch, first: int, past: int, root_groups: int, groups: tuple[int, ...], options: int
+) -> Iterator[tuple[float, float]]:
+    """Energy and time of all segments over some layers that are schemes."""
+    tokens, scratch = search.trial, search.scratch
+    for shape in subtrees(tuple(range(first, past)), groups):
+        for chosen in product(range(options), repeat=past - first):
+            end = write(search, shape, 1, (0,) * first + chosen)
+            tokens.kind[0], tokens.layer[0], tokens.groups[0], tokens.choice[0] = TIME, -1, root_groups, 0
+            tokens.size[0] = tokens.length[0] = end
+            scratch.segment_of[:] = -1
+            if not number_nodes(search.problem, tokens, scratch):
+                break
+            good, energy, time = segment_cost(search.problem, search.caches, tokens, scratch, 1)
+            if good:
+                yield energy, time
+
+
+def front_of(priced: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Those that no other beats in energy and time."""
+    kept = list[tuple[float, float]]()
+    for energy, time in sorted(priced):
+        if not kept or time < kept[-1][1]:
+            kept.append((energy, time))
+    return kept
+
+
+@pytest.mark.parametrize(
+    ("layers", "width", "height", "options", "rules"),
+    [
+        (3, 2, 1, 4, "own"),
+        pytest.param(4, 2, 1, 4, "set", marks=pytest.mark.slow("oracle")),
+        pytest.param(4, 3, 1, 4, "own", marks=pytest.mark.slow("oracle")),
+        pytest.param(4, 2, 2, 5, "own", marks=pytest.mark.slow("oracle")),
+        pytest.param(5, 2, 1, 3, "gemini", marks=pytest.mark.slow("oracle")),
+        pytest.param(5, 2, 2, 2, "own", marks=pytest.mark.slow("oracle")),
+        pytest.param(6, 2, 1, 2, "own", marks=pytest.mark.slow("oracle")),
+    ],
+)
+def test_up_to_six_layers_on_up_to_four_cores(layers: int, width: int, height: int, options: int, rules: str) -> None:
+    """The search ends no higher than the best of all trees with some partitions of each layer, and none is below the bound."""
+    mesh = replace(system(65536), width=width, height=height, stride=width)
+    evaluator = Evaluator(mesh, row_of(layers), SEMANTICS[rules])
+    settings = SearchSettings(steps=1500 * layers, least_use=0.0)
+    least, counted = best_of_all(TreeSearch(evaluator, 2, settings), 2, options)
+    assert counted > 500
+    found = TreeSearch(evaluator, 2, settings).run().evaluation.edp
+    assert bound_of(evaluator, 2).edp <= found <= least * (1 + 1e-9), f"of {counted} segments"
 
 
 NETWORKS = [

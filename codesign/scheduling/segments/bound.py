@@ -1,26 +1,71 @@
-"""What no tree of segments of a network on a system can beat (docs/explanation/many-cores.md, rules M61 to M68)."""
+"""What no tree of segments of a network on a system can beat.
 
+A run of a layer takes time t on n of the N cores, and there are r runs.
+
+* M61, Options: Every batch and partition of a layer is an option. Its energy is that of cores, buffers and links; its
+  time that of the largest tile. A tree has one option of each layer.
+* M62, Weights: They are read from DRAM once at least.
+* M63, Ends: Inputs from outside, and outputs that no layer reads, cross DRAM once for each sample.
+* M64, Lines: At any price m of time, energy + m time is no less than the sum of the least of all layers. Bounds of time
+  may be mixed in any shares. No point above all lines has a lesser product than the least at their kinks.
+* M65, Work: Layers that run together have cores of their own. So time is at least the sum of r t n / N.
+* M66, Links: A word that n cores receive takes n - 1 links, from wherever it comes. From a port it takes the way to the
+  nearest of them besides, and groups of cores that share no weights have different nearest cores. Links join all dies
+  with receivers.
+* M67, Room: The largest tile of inputs and weights fits a core.
+* M68, Ports: Words to and from DRAM pass the links of its ports.
+* M69, Paths: Let P be a path of readers from a layer that reads none to one that none reads. Layers between two that all
+  paths share are a stretch, which has a share f of at most 1. A layer that all paths share counts r t n / N + t (1 - n / N);
+  one of P in a stretch r t n / N + f t (1 - n / N); one beside P (1 - f) r t n / N. Time is at least the sum.
+* M70, Runs: A run takes no less than its DRAM words and, where links bound it, those of the ports.
+
+Proof of M69, by induction for every node, its m cores in the place of N. Let b be 1, f or 0 for the three sorts of layers.
+A leaf takes t. A cut in time takes g times the time of its children, and terms of layers grow g-fold at most.
+
+In a cut in space of g groups let p be a child's share of the cores. A term of the cut is at most g p times the child's, plus
+(1 - p) b t. Stages rise along every path, so that children of one stage do not depend on each other. P visits at most one of
+them. If others stand beside it, all their layers are of the stretch of its own on P, for layers of two stretches depend on
+each other. Let M be the time of the longest child of the stage. In the visited one b t add up to f M, as layers of P follow
+each other there; terms of the others add up to (1 - f) M each. So a stage's children have p times their terms, and
+(1 - p) b t, of M together. All terms of the cut are the sum of M over its stages at most, plus g - 1 times the largest M: no
+more than the time of the cut, also step by step (rule M33).
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import TypeAlias, final
+from typing import final
 
 import numpy as np
 
 from codesign.core.kernel_library import FloatArray
 from codesign.scheduling.segments.evaluate import Evaluator
 from codesign.scheduling.segments.kernels import bound_parts
-from codesign.scheduling.segments.kernels.fabric import GEMINI
-from codesign.scheduling.segments.kernels.machine import DIE_HOP_PJ, HOP_PJ, Caches, Problem
+from codesign.scheduling.segments.kernels.machine import LANE_PJ, Caches, Problem
 from codesign.scheduling.segments.kinds_bound import kinds_lines
-from codesign.scheduling.segments.layers import LayerKind
+from codesign.scheduling.segments.layers import LayerKind, SegmentNetwork
+from codesign.scheduling.segments.needed_words import (
+    NeededWords,
+    Prices,
+    needed_words,
+    port_cycles,
+    prices_of,
+    spread_of,
+    words_of_channel,
+)
 from codesign.scheduling.segments.search import make_caches, problem_arrays
-from codesign.scheduling.segments.system_arrays import pitches_between
 
-Fronts: TypeAlias = list[tuple[FloatArray, int]]
-"""Energy and core time of the best options of a layer, n x 2, and how many equal layers there are."""
+PRICES = np.logspace(-1.5, 1.5, 48)
+"""Prices of time tried, of that at which energy and time count alike; each gives a line that no tree is below."""
 
-STEPS = 48
-"""Prices of time tried on a logarithmic scale; each gives a line that no tree is below."""
+OF_CORES = (1.0, 0.9, 0.75, 0.5, 0.0)
+"""Shares of a price that the time of cores has; the rest is the DRAM's."""
+
+OF_PATHS = ((0.0, 0), *((share, which) for share in (0.25, 0.5, 0.75, 1.0) for which in (0, 1)))
+"""Shares of the time of layers between two that all paths share which one mixture of paths has, and which (rule M69)."""
+
+FAVOUR = 4
+"""Power of what lies behind a layer by which a path divides among those that read a layer."""
 
 
 @final
@@ -49,133 +94,174 @@ class SegmentBound:
 
 @final
 @dataclass(frozen=True)
-class NeededWords:
-    """What must move for a whole batch (rules M62, M63, M68); what counts lose to rounding is left out.
+class Front:
+    """The best options of a layer.
 
     Attributes:
-        moved: Over the DRAM interface.
-        entering: From the ports of DRAMs to cores.
-        leaving: From cores into these ports.
-        carried: Words x pitches of links to and from DRAM.
+        options: Energy, core time and idle time, n x 3.
+        alone: Energy and core time where a layer is a segment by itself and pays for no serial lanes, n x 2.
+        shares: That each mixture of paths has in the layer.
     """
 
-    moved: int
-    entering: int
-    leaving: int
-    carried: float
+    options: FloatArray
+    alone: FloatArray
+    shares: tuple[float, ...]
 
 
-def needed_words(problem: Problem, evaluator: Evaluator) -> NeededWords:
-    """Weights are read once; inputs from outside and outputs that no layer reads cross DRAM once.
+@final
+@dataclass(frozen=True)
+class Stretch:
+    """Layers between two that all paths share, or one of these (rule M69).
 
-    Counts floor the share of each DRAM and port of a transfer, and what runs of a layer share of its weights, link by link.
+    Attributes:
+        fronts: Of the layers.
+        count: How many stretches are alike.
     """
-    memories, batch, cores = evaluator.system.memories, int(problem.batches[-1]), evaluator.system.cores
-    drams, ports = len(memories.ports), len(memories.ports[0])
-    of_dram, of_port = cores * (drams - 1), cores * drams * (ports - 1)
-    pitches = int(evaluator.fabric.links[:2].sum())
-    entries, way = len(evaluator.system.grid.beside), least_way(evaluator)
-    read = {p for layer in evaluator.network.layers for p in (*layer.inputs, *layer.weight_inputs)}
-    moved, entering, leaving, carried = 0, 0, 0, 0.0
-    for i, layer in enumerate(evaluator.network.layers):
-        if layer.weight_words and not layer.weight_inputs:
-            words = layer.weight_words - of_dram
-            moved += max(0, words - drams * batch)
-            entering += max(0, words - entries * batch)
-            carried += max(0.0, max(0, words - of_port) * way / ports - pitches * batch)
-        each_run = 0
-        if layer.external_c:
-            own = layer.kind in (LayerKind.POOL, LayerKind.ELTWISE, LayerKind.PTP)
-            of_channel = bound_parts.input_words(problem, i) // (layer.K if own else layer.C)
-            each_run = max(0, of_channel * layer.external_c - of_dram) * batch
-            entering += max(0, each_run - of_port * batch)
-            carried += max(0, each_run - of_port * batch) * way / ports
-        if i not in read:
-            written = max(0, layer.K * layer.H * layer.W - of_dram) * batch
-            leaving += max(0, written - of_port * batch)
-            carried += max(0, written - of_port * batch) * way / ports
-            each_run += written
-        moved += each_run
-    return NeededWords(moved, entering, leaving, carried)
+
+    fronts: tuple[Front, ...]
+    count: int
+
+    @property
+    def ways(self) -> tuple[tuple[float, int], ...]:
+        """Shares of mixtures of paths to choose from."""
+        return OF_PATHS if len(self.fronts) > 1 else ((1.0, 0),)
 
 
-def least_way(evaluator: Evaluator) -> int:
-    """Pitches from all ports of one DRAM to one core together, of the nearest core."""
-    system = evaluator.system
-    cores = [system.grid.place(x, y) for x, y in system.core_places]
-    pitches = pitches_between(system)
-    drams = [[system.grid.place(x, y) for x, y in ports] for ports in system.memories.ports]
-    return int(min(pitches[np.ix_(ports, cores)].sum(axis=0).min() for ports in drams))
+def path_shares(network: SegmentNetwork, work: Sequence[float]) -> tuple[list[int], list[tuple[float, float]]]:
+    """Number of each layer's stretch, and its shares in two mixtures of paths from producers to readers (rule M69).
 
-
-def port_cycles(evaluator: Evaluator, needed: NeededWords) -> float:
-    """Cycles of the cut between memories and cores, where all ports stand beside the cores and links bound the time (rule M68).
-
-    Words read leave over one link of each port. Words written enter over one too; on a mesh with X-Y routing over one of each
-    row, for they may go along a column of ports.
-    """
-    system, grid = evaluator.system, evaluator.system.grid
-    if not evaluator.semantics.links_bound or any(0 <= x < grid.width for x, _ in grid.ports):
-        return 0.0
-
-    def words_a_cycle(places: list[tuple[int, int]]) -> int:
-        between = [grid.borders((x, y), (0 if x < 0 else grid.width - 1, y)) for x, y in places]
-        return sum(system.dies.words_per_cycle if b else system.links.words_per_cycle for b in between)
-
-    ports = [grid.where(port) for port, _ in grid.beside]
-    entered = ports
-    if system.network.is_plain:
-        entered = [(x, y) for x in {x for x, _ in ports} for y in range(grid.height)]
-    return max(needed.entering / words_a_cycle(ports), needed.leaving / words_a_cycle(entered))
-
-
-def link_price(evaluator: Evaluator, problem: Problem, shared: bool) -> float:
-    """The least pJ of a word on a link; under Gemini's rules links between dies do not make those of shared words cheaper."""
-    one_price = evaluator.system.dies.count == 1 or (shared and evaluator.semantics.counting == GEMINI)
-    prices = problem.prices
-    return float(prices[HOP_PJ] if one_price else min(prices[HOP_PJ], prices[DIE_HOP_PJ]))
-
-
-def spread_of(evaluator: Evaluator, problem: Problem, layer: int, least: int) -> FloatArray:
-    """What `shared_hops` needs to know of a layer.
-
-    Words from outside and weights have the way to one core counted already. A release that drops concatenated inputs moves them
-    for nothing, so that they do not count.
+    A layer that all paths share is a stretch of its own. The first mixture is the path of most work; the second divides where a
+    layer has several readers, in favour of more work behind them.
 
     Args:
-        evaluator: Network and system.
-        problem: The same in the kernels' form.
-        layer: Its number.
-        least: Of `least_way`.
+        network: The layers.
+        work: Of each layer.
     """
-    of = evaluator.network.layers[layer]
-    way = least / len(evaluator.system.memories.ports[0])
-    producers = len(of.inputs) + int(of.external_c > 0)
-    counted = 0 if producers > 1 and evaluator.semantics.drop_shifted else producers
-    return np.array([counted, way if of.external_c else 0.0, way, link_price(evaluator, problem, True)])
+    producers = [sorted({*layer.inputs, *layer.weight_inputs}) for layer in network.layers]
+    n = len(producers)
+    readers: list[list[int]] = [[] for _ in range(n)]
+    for i, read in enumerate(producers):
+        for producer in read:
+            readers[producer].append(i)
+    to, since, behind = [1] * n, [1] * n, np.array(work, dtype=np.float64)
+    for i in range(n):
+        to[i] = sum(to[producer] for producer in producers[i]) or 1
+    for i in range(n - 1, -1, -1):
+        since[i] = sum(since[reader] for reader in readers[i]) or 1
+        behind[i] += max((behind[reader] for reader in readers[i]), default=0.0)
+    paths = sum(since[i] for i in range(n) if not producers[i])
+    stretches, number = [], 0
+    for i in range(n):
+        shared = to[i] * since[i] == paths
+        number += shared
+        stretches.append(number)
+        number += shared
+    shares = np.zeros((n, 2))
+    for i in range(-1, n):
+        after = [j for j in range(n) if not producers[j]] if i < 0 else readers[i]
+        if not after:
+            continue
+        given, weights = (np.ones(2) if i < 0 else shares[i]), behind[after] / max(float(behind[after].max()), 1e-300)
+        weights = weights**FAVOUR if weights.sum() > 0.0 else np.ones(len(after))
+        shares[after[int(np.argmax(behind[after]))], 0] += given[0]
+        shares[after, 1] += given[1] * weights / weights.sum()
+    return stretches, [(float(first), float(second)) for first, second in np.minimum(1.0, shares).round(12)]
 
 
-def _front_of(problem: Problem, caches: Caches, layer: int, spread: FloatArray) -> FloatArray:
-    """Energy and core time of a layer's best options, n x 2; where no core holds its tiles, of tiles of any size."""
-    room = np.zeros((len(problem.batches) * len(problem.parts), 2))
+def _front_of(problem: Problem, caches: Caches, layer: int, spread: bound_parts.Spread) -> FloatArray:
+    """Energy, core time and idle time of a layer's best options, n x 3; where no core holds its tiles, of tiles of any size."""
+    room = np.zeros((len(problem.batches) * len(problem.parts), 3))
     endless = problem._replace(limits=np.array([[2**62, 0]], np.int64))
     for limited in (problem, endless):
-        n = bound_parts.keep_best(room, bound_parts.layer_options(limited, caches, layer, spread, room))
+        n = bound_parts.layer_options(limited, caches, layer, spread, room)
         if n:
-            return room[:n].copy()
-    return np.full((1, 2), np.inf)
+            found = room[:n][np.lexsort((room[:n, 2], room[:n, 1], room[:n, 0]))]
+            return found[: bound_parts.keep_best(found, n)].copy()
+    return np.full((1, 3), np.inf)
+
+
+def _alone_pj(problem: Problem, evaluator: Evaluator, number: int, readers: bool) -> float:
+    """Energy of DRAM words that a layer moves besides those counted elsewhere when it is a segment by itself, at least."""
+    layer, batch, memories = evaluator.network.layers[number], int(problem.batches[-1]), evaluator.system.memories
+    lost = evaluator.system.cores * (len(memories.ports) - 1)
+    channels = sum(evaluator.network.layers[p].K for p in layer.inputs)
+    if layer.kind in (LayerKind.POOL, LayerKind.PTP):
+        channels = min(channels, layer.K)
+    words = max(0, words_of_channel(problem, number, layer) * channels - lost * len(layer.inputs))
+    words += max(0, layer.K * layer.H * layer.W - lost) if readers else 0
+    return float(words * batch * memories.pj_per_word)
+
+
+def _stretches_of(evaluator: Evaluator, problem: Problem, needed: NeededWords, prices: Prices) -> list[Stretch]:
+    """Stretches of all layers; equal ones once, with how many there are."""
+    network, caches, lanes = evaluator.network, make_caches(problem), problem.prices[LANE_PJ] > 0.0
+    known: dict[tuple[object, ...], FloatArray] = {}
+    options, alike = [], []
+    for layer in range(len(problem.table)):
+        spread = spread_of(evaluator, needed, prices, layer)
+        key = (problem.table[layer].tobytes(), *spread[:7])
+        if key not in known:
+            known[key] = _front_of(problem, caches, layer, spread)
+        options.append(known[key])
+        alike.append(key)
+    numbers, shares = path_shares(network, [min(1e300, float(front[:, 1].min())) for front in options])
+    read = {p for layer in network.layers for p in (*layer.inputs, *layer.weight_inputs)}
+    members: dict[int, list[tuple[tuple[object, ...], Front]]] = {}
+    for i, (front, key) in enumerate(zip(options, alike, strict=True)):
+        alone = np.zeros((0, 2))
+        if lanes:
+            alone = front[front[:, 2] == 0.0, :2] + np.array([_alone_pj(problem, evaluator, i, i in read), 0.0])
+        members.setdefault(numbers[i], []).append(
+            ((*key, shares[i], alone[:1].tobytes()), Front(front, alone, shares[i]))
+        )
+    found: dict[tuple[object, ...], Stretch] = {}
+    for stretch in members.values():
+        whole = tuple(key for key, _ in stretch)
+        count = found[whole].count if whole in found else 0
+        found[whole] = Stretch(tuple(front for _, front in stretch), count + 1)
+    return list(found.values())
+
+
+def least_totals(stretches: list[Stretch], of_cores: FloatArray, lane_pj: float) -> FloatArray:
+    """The least energy + price x time of cores at every price, energy that every tree spends apart (rules M64, M69).
+
+    Args:
+        stretches: Of all layers.
+        of_cores: Prices of a unit of time of the cores.
+        lane_pj: Energy of all serial lanes in a unit of time.
+    """
+    totals = np.zeros(len(of_cores))
+    for stretch in stretches:
+        best = np.full(len(of_cores), -np.inf)
+        for path, which in stretch.ways:
+            best = np.maximum(best, sum(_least(front, of_cores, lane_pj, path, which) for front in stretch.fronts))
+        totals += stretch.count * best
+    return totals
+
+
+def _least(front: Front, of_cores: FloatArray, lane_pj: float, path: float, which: int) -> FloatArray:
+    """The least of a layer's options at every price of a unit of time of the cores."""
+    share = front.shares[which] * path
+    busy, price = 1.0 - path + share, of_cores + lane_pj
+    energy, core, idle = front.options.T[:, :, None]
+    least: FloatArray = (energy + (core * busy + idle * share) * price).min(axis=0)
+    if len(front.alone):
+        alone = front.alone[:, :1] + front.alone[:, 1:] * (of_cores * busy)
+        least = np.minimum(least, alone.min(axis=0))
+    return least
 
 
 def bound_of(evaluator: Evaluator, batch: int) -> SegmentBound:
     """The bound of a network on a system for a whole batch (rule M64).
 
-    For any price m of time, energy + m time is at least the sum over layers of the least of each. Time is at least the core time
-    of all layers over all cores, and the DRAM's; any mean of the two counts. No point above all these lines has a lesser product.
+    For any price m of time, energy + m time is at least the sum over layers of the least of each. Time is at least that of the
+    cores, with what layers leave idle (rule M69), and the DRAM's; any mean of the two counts. No point above all these lines has
+    a lesser product.
     """
     problem = problem_arrays(evaluator, batch, 0.0)
-    needed, system = needed_words(problem, evaluator), evaluator.system
-    fixed = needed.moved * system.memories.pj_per_word
-    fixed += needed.carried * link_price(evaluator, problem, False)
+    prices, system = prices_of(evaluator, problem), evaluator.system
+    needed = needed_words(problem, evaluator, prices)
+    fixed = needed.moved * system.memories.pj_per_word + needed.carried_pj
     moving = needed.moved / (system.memories.words_per_cycle_each * len(system.memories.ports))
     moving = max(moving, port_cycles(evaluator, needed))
     if system.clock_ghz != 1:  # times of segments are truncated
@@ -183,55 +269,35 @@ def bound_of(evaluator: Evaluator, batch: int) -> SegmentBound:
     if evaluator.kinds > 1:
         energy, least_time, lines = kinds_lines(problem, evaluator, fixed, moving)
         return SegmentBound(least_product(lines, energy, least_time), energy, least_time, needed.moved)
-    fronts = _fronts_of(evaluator, problem, make_caches(problem))
-    energies, times = _sums(fronts, np.zeros(1)), _sums(fronts, np.full(1, np.inf))
-    energy, core_time = fixed + float(energies[0, 0]), float(times[0, 1]) / system.cores
-    least_time = max(core_time, moving)
-    if np.isinf(energy):  # no core can do some layer
-        return SegmentBound(energy, energy, least_time, needed.moved)
-    lines = _lines(fronts, fixed, moving, system.cores, energy / max(least_time, 1e-9))
-    edp = least_product(lines, energy, least_time)
-    return SegmentBound(edp, energy, least_time, needed.moved)
+    stretches = _stretches_of(evaluator, problem, needed, prices)
+    if any(
+        np.isinf(front.options).any() for stretch in stretches for front in stretch.fronts
+    ):  # no core can do some layer
+        return SegmentBound(inf, inf, inf, needed.moved)
+    lane_pj = float(problem.prices[LANE_PJ])
+    energy = fixed + float(least_totals(stretches, np.zeros(1), lane_pj)[0])
+    least_time = max(moving, _least_time(stretches))
+    price = energy / max(least_time, 1e-9) * PRICES
+    totals = [
+        fixed + least_totals(stretches, price * share, lane_pj) + price * (1.0 - share) * moving for share in OF_CORES
+    ]
+    lines = np.stack([price, np.max(totals, axis=0)], axis=1)
+    return SegmentBound(least_product(lines, energy, least_time), energy, least_time, needed.moved)
 
 
-def _fronts_of(evaluator: Evaluator, problem: Problem, caches: Caches) -> Fronts:
-    """Fronts of all layers; those of equal ones once, with how many there are."""
-    first: dict[tuple[bytes, bytes], int] = {}
-    found: list[tuple[FloatArray, int]] = []
-    least = least_way(evaluator)
-    for layer in range(len(problem.table)):
-        spread = spread_of(evaluator, problem, layer, least)
-        key = problem.table[layer].tobytes(), spread.tobytes()
-        if key in first:
-            front, times = found[first[key]]
-            found[first[key]] = front, times + 1
-        else:
-            first[key] = len(found)
-            found.append((_front_of(problem, caches, layer, spread), 1))
-    return found
-
-
-def _sums(fronts: Fronts, prices: FloatArray) -> FloatArray:
-    """Sums of energy and core time of the options of least energy + price x core time, prices x 2."""
-    found = np.zeros((len(prices), 2))
-    for front, times in fronts:
-        for i, price in enumerate(prices):
-            goal = front[:, 1] if np.isinf(price) else front[:, 0] if price == 0 else front[:, 0] + price * front[:, 1]
-            found[i] += times * front[np.argmin(goal)]
-    return found
-
-
-def _lines(fronts: Fronts, fixed: float, moving: float, cores: int, around: float) -> FloatArray:
-    """Prices m and the least energy + m x time for each, n x 2; the best mean of core time and DRAM time counts."""
-    found = []
-    for price in around * np.logspace(-1.5, 1.5, STEPS):
-        totals = []
-        for share in (1.0, 0.9, 0.75, 0.5, 0.25, 0.0):
-            scaled = price * share / cores
-            parts = sum(times * float((front[:, 0] + scaled * front[:, 1]).min()) for front, times in fronts)
-            totals.append(fixed + price * (1.0 - share) * moving + parts)
-        found.append((price, max(totals)))
-    return np.array(found)
+def _least_time(stretches: list[Stretch]) -> float:
+    """The least time of the cores, at no price for energy."""
+    free = [
+        Stretch(
+            tuple(
+                Front(front.options * np.array([0.0, 1.0, 1.0]), np.zeros((0, 2)), front.shares)
+                for front in stretch.fronts
+            ),
+            stretch.count,
+        )
+        for stretch in stretches
+    ]
+    return float(least_totals(free, np.ones(1), 0.0)[0])
 
 
 def least_product(lines: FloatArray, least_energy: float, least_time: float) -> float:

@@ -11,10 +11,20 @@ from codesign.core.kernel_library import FloatArray
 from codesign.mappers.exact.mapper import ExactMapper
 from codesign.mapping.constraints import MappingProblem
 from codesign.scheduling.segments.kernels import core_mapper
+from codesign.workloads.computation import Computation
 from codesign.workloads.operators import conv2d
 
 Sizes = tuple[int, ...]
 """Of a tile in the order of `core_mapper.Tile`."""
+
+
+def computation_of(tile: Sizes) -> Computation:
+    """A tile as the exact mapper takes it."""
+    c, k, r, s, h, w, stride_h, stride_w, b, groups = tile
+    return conv2d(
+        N=b, K=groups * k, C=groups * c, P=h, Q=w, R=r, S=s, G=groups,
+        stride=(stride_h, stride_w), bits=8, partial_bits=24,
+    )  # fmt: skip
 
 
 @final
@@ -37,12 +47,7 @@ class MappedCores:
         return found
 
     def _map(self, kind: CoreKind, tile: Sizes) -> FloatArray:
-        c, k, r, s, h, w, stride_h, stride_w, b, groups = tile
-        computation = conv2d(
-            N=b, K=groups * k, C=groups * c, P=h, Q=w, R=r, S=s, G=groups,
-            stride=(stride_h, stride_w), bits=8, partial_bits=24,
-        )  # fmt: skip
-        problem = MappingProblem(computation, own_architecture(kind))
+        problem = MappingProblem(computation_of(tile), own_architecture(kind))
         result = ExactMapper().map(problem, Objective.EDP, budget=Budget(), seed=0)
         found = np.zeros(core_mapper.FIGURES + 1)
         if result.cost is None:

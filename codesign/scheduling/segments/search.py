@@ -383,7 +383,7 @@ class TreeSearch:
                 best = value
                 moves.copy_tokens(self.trial, self.current)
             ratio = self.settings.time_power / self.settings.energy_power
-            per_time = ratio * energy / spent
+            per_time = ratio * energy / max(spent, 1.0)  # times of small runs may be truncated to 0
         return best
 
     def _priced(

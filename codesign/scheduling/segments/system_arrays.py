@@ -5,7 +5,7 @@ from functools import lru_cache
 import numpy as np
 
 from codesign.arch.core_kinds import kind_counts
-from codesign.arch.core_network import Grid, LinkTable, link_table
+from codesign.arch.core_network import CoreNetwork, Grid, LinkTable, link_table
 from codesign.arch.many_core import ManyCore, VectorMacCore
 from codesign.core.kernel_library import IntArray
 from codesign.scheduling.segments.kernels import core_mapper, fabric
@@ -86,11 +86,18 @@ def _mesh_links(grid: Grid) -> LinkTable:
 
 
 def pitches_between(system: ManyCore) -> IntArray:
-    """Pitches of the way from every place to every other, places x places."""
-    if not system.network.is_plain:
-        return links_of(system).pitches_between()
-    x, y = np.divmod(np.arange(system.grid.places), system.height)
-    found: IntArray = np.abs(x[:, None] - x) + np.abs(y[:, None] - y)
+    """Pitches of the way from every place to every other, places x places; not to be written to."""
+    return _pitches_between(system.network, system.grid)
+
+
+@lru_cache(maxsize=64)
+def _pitches_between(network: CoreNetwork, grid: Grid) -> IntArray:
+    if network.is_plain:
+        x, y = np.divmod(np.arange(grid.places), grid.height)
+        found: IntArray = np.abs(x[:, None] - x) + np.abs(y[:, None] - y)
+    else:
+        found = link_table(network, grid).pitches_between()
+    found.flags.writeable = False
     return found
 
 

@@ -1,4 +1,6 @@
-"""The least that a layer costs on any cores, in any batch and partition: what the bound adds up (rules M61 to M67)."""
+"""The least that a layer costs on any cores, in any batch and partition: what the bound adds up (rules M61 to M70)."""
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,6 +13,34 @@ from codesign.scheduling.segments.kernels.machine import CAPACITY, CLOCK, RESERV
 from codesign.scheduling.segments.kernels.placed_leaf import core_figures, mix, whole_batch
 
 TILE_ENTRIES = 8192
+
+
+class Spread(NamedTuple):
+    """What the bound knows of a layer's words.
+
+    Attributes:
+        producers: Of inputs whose words count; 0 where a release drops them.
+        input_way_pj: Energy of an input word that is counted elsewhere.
+        read_pj: Of a weight.
+        floor_pj: Of a word on a link and on one between dies: what rounding takes from a run.
+        run_words: Weights from DRAM, spread over all runs.
+        sample_words: Words of each sample from and to DRAM.
+        port_words: Words a cycle from all ports together; 0 where links do not bound runs.
+        reach_pj: Energy of links, at least, by which n cores receive a word that one place has, n from 0.
+        more_pj: Of links by which n cores receive a word that one of them has received.
+        ways_pj: Of a word for each of n cores from the ports of a DRAM, all cores together.
+    """
+
+    producers: int
+    input_way_pj: float
+    read_pj: float
+    floor_pj: float
+    run_words: float
+    sample_words: float
+    port_words: int
+    reach_pj: FloatArray
+    more_pj: FloatArray
+    ways_pj: FloatArray
 
 
 @njit
@@ -92,8 +122,8 @@ def least_bytes(problem: Problem, layer: int, batch: int, parts: IntArray) -> in
 
 
 @njit
-def shared_hops(problem: Problem, layer: int, batch: int, parts: IntArray, spread: FloatArray) -> float:
-    """Words x links, at least, that a layer's words take beyond the way to one core, for the whole batch (rule M66).
+def shared_pj(problem: Problem, layer: int, batch: int, parts: IntArray, spread: Spread) -> float:
+    """Energy, at least, of links that a layer's words take beyond the way to one core, for the whole batch (rule M66).
 
     A word that n cores receive takes n - 1 links or more, from wherever it comes. What counts drop by rounding is left out.
 
@@ -102,36 +132,54 @@ def shared_hops(problem: Problem, layer: int, batch: int, parts: IntArray, sprea
         layer: Number of the layer.
         batch: Samples of a run.
         parts: Of channels, batch, height, width.
-        spread: Of `spread_of`.
+        spread: Of the layer.
     """
     shape, whole = problem.table[layer], whole_batch(problem)
     runs, cores = whole // batch, problem.fabric.width * problem.fabric.height
-    hops = 0.0
-    if not own_channels(shape[layout.TYPE]) and spread[0] > 0.0:
-        links = min(parts[0], shape[layout.OUT_K]) - 1 - spread[1]
-        lost = spread[0] * runs * parts[1] * parts[2] * parts[3] * max(cores, problem.fabric.drams)
-        hops += max(0.0, links) * max(0.0, input_words(problem, layer) * whole - lost)
+    energy = 0.0
+    if not own_channels(shape[layout.TYPE]) and spread.producers > 0:
+        each = spread.reach_pj[min(parts[0], shape[layout.OUT_K])] - spread.input_way_pj
+        lost = spread.producers * runs * parts[1] * parts[2] * parts[3] * max(cores, problem.fabric.drams)
+        energy += max(0.0, each) * max(0.0, float(input_words(problem, layer) * whole - lost))
     places = min(parts[2], shape[layout.OUT_H]) * min(parts[3], shape[layout.OUT_W])
     if shape[layout.BATCHED_WEIGHT] == 0:
-        links = places * min(parts[1], batch) - 1 - spread[2]
-        words = shape[layout.WEIGHT_WORDS] - parts[0] * problem.fabric.drams
-        hops += max(0.0, max(0.0, links) * words - whole)
-    return hops
+        groups, copies = min(parts[0], shape[layout.OUT_K]), places * min(parts[1], batch)
+        lost = problem.fabric.drams * (1 + problem.fabric.ports.shape[1])
+        of_channel = shape[layout.WEIGHT_WORDS] // shape[layout.OUT_K]
+        of_group = float(max(0, of_channel * max(1, shape[layout.OUT_K] // parts[0]) - lost))
+        words = float(max(0, shape[layout.WEIGHT_WORDS] - groups * lost))
+        rest = max(0.0, words - groups * of_group)
+        weights = of_group * spread.ways_pj[groups] + rest * spread.ways_pj[1] + words * spread.more_pj[copies]
+        weights -= shape[layout.WEIGHT_WORDS] * spread.read_pj
+        if copies == 1:
+            weights = max(weights, of_group * (spread.ways_pj[groups] - groups * spread.read_pj))
+        energy += max(0.0, weights - whole * spread.floor_pj)
+    return energy
 
 
 @njit
-def layer_options(problem: Problem, caches: Caches, layer: int, spread: FloatArray, options: FloatArray) -> int:
-    """Energy and core time of a layer for the whole batch, of every batch and partition (rules M61, M66, M67).
+def _run_time(problem: Problem, layer: int, batch: int, cycles: float, spread: Spread) -> float:
+    """Time of a run of a layer, at least: its cycles, or those of its words over all DRAMs or their ports (rule M70)."""
+    drams, of_run = problem.fabric.drams, spread.run_words / (whole_batch(problem) // batch)
+    moving = (of_run + spread.sample_words * batch - drams) / (drams * problem.fabric.dram_words)
+    if spread.port_words > 0:
+        moving = max(moving, (of_run - drams * problem.fabric.ports.shape[1]) / spread.port_words)
+    return float(int(max(cycles, moving) / problem.prices[CLOCK]))
 
-    Energy is that of the cores, of filling their big buffers, and of links by which several cores receive the same word; core
-    time is cycles x cores.
+
+@njit
+def layer_options(problem: Problem, caches: Caches, layer: int, spread: Spread, options: FloatArray) -> int:
+    """Energy, core time and idle time of a layer for the whole batch, of every batch and partition (rules M61, M66, M67, M69).
+
+    Energy is that of the cores, of filling their big buffers, and of links by which several cores receive the same word. Core
+    time is that of all runs x cores over those of the system. Idle is the time of a run x the share of cores that it leaves.
 
     Args:
         problem: Network and system.
         caches: Core figures are kept in them.
         layer: Number of the layer.
-        spread: Producers whose words count, links of an input word and of a weight that are counted elsewhere, pJ of a word-hop.
-        options: Receives energy and core time, batches x partitions rows of two.
+        spread: What else is known of its words.
+        options: Receives energy, core time and idle time, batches x partitions rows of three.
 
     Returns:
         How many were written.
@@ -143,13 +191,13 @@ def layer_options(problem: Problem, caches: Caches, layer: int, spread: FloatArr
     inputs = input_words(problem, layer) * operands
     outputs = shape[layout.OUT_K] * shape[layout.OUT_H] * shape[layout.OUT_W]
     batched = shape[layout.BATCHED_WEIGHT] == 1
-    n = 0
+    total, n = problem.fabric.width * problem.fabric.height, 0
     for batch_at in range(problem.batches.shape[0]):
         batch = problem.batches[batch_at]
         runs = whole // batch
         for row in range(problem.parts.shape[0]):
             parts = problem.parts[row]
-            if parts[1] > batch or not _known_figures(problem, caches, keys, kept, layer, batch_at, row):
+            if not _known_figures(problem, caches, keys, kept, layer, batch_at, row):
                 continue
             if least_bytes(problem, layer, batch, parts) > problem.limits[0, CAPACITY]:
                 continue
@@ -161,30 +209,25 @@ def layer_options(problem: Problem, caches: Caches, layer: int, spread: FloatArr
             weights *= float(whole) if batched else float(parts[1])
             energy = figures[ENERGY] * cores * runs
             energy += weights * write + (outputs * read + inputs * copies * write) * float(whole)
-            options[n, 0] = energy + spread[3] * shared_hops(problem, layer, batch, parts, spread)
-            options[n, 1] = int(figures[CYCLES] / problem.prices[CLOCK]) * float(cores * runs)
+            time = _run_time(problem, layer, batch, figures[CYCLES], spread)
+            options[n, 0] = energy + shared_pj(problem, layer, batch, parts, spread)
+            options[n, 1] = time * float(cores * runs) / total
+            options[n, 2] = time * (1.0 - cores / total)
             n += 1
     return n
 
 
 @njit
 def keep_best(options: FloatArray, n: int) -> int:
-    """Keep the options that no other beats in both figures, rising in energy; returns how many."""
+    """Keep the options that no earlier one equals or beats in time and idle time, energy rising; returns how many."""
     kept = 0
-    while True:
-        best, limit = -1, np.inf
-        if kept > 0:
-            limit = options[kept - 1, 1]
-        for i in range(kept, n):
-            if options[i, 1] < limit and (
-                best < 0
-                or options[i, 0] < options[best, 0]
-                or (options[i, 0] == options[best, 0] and options[i, 1] < options[best, 1])
-            ):
-                best = i
-        if best < 0:
-            return kept
-        e, t = options[kept, 0], options[kept, 1]
-        options[kept, 0], options[kept, 1] = options[best, 0], options[best, 1]
-        options[best, 0], options[best, 1] = e, t
-        kept += 1
+    for i in range(n):
+        beaten = False
+        for j in range(kept):
+            if options[j, 1] <= options[i, 1] and options[j, 2] <= options[i, 2]:
+                beaten = True
+                break
+        if not beaten:
+            options[kept] = options[i]
+            kept += 1
+    return kept
