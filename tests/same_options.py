@@ -80,7 +80,7 @@ _PROGRAM = "codesign.tensorization"
 _ANALYSE = "codesign.report.sensitivity:analyse"
 _PROVEN = "codesign.report.optimal_interval:stability"
 _TRAINING = "envs.training:TrainingConfig"
-_FILES = "codesign.library.arguments:resolve"
+_FILES = "codesign.library.arguments:Sources"
 
 _OBSERVE = "codesign.workloads.onnx.observed:observe"
 _ZEROS = {
@@ -160,7 +160,7 @@ ELSEWHERE: dict[str, dict[str, str]] = {
     },
     "convert": {
         "--to": "codesign.formats.convert:to_files(dialect)",
-        "files": f"{_FILES}(arguments)",
+        "files": f"{_FILES}.resolve(files)",
         "--layer": f"{_FILES}(layer)",
         "--clock-hz": f"{_FILES}(clock_hz)",
         "--technology": f"{_FILES}(technology)",

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
@@ -28,27 +28,20 @@ PER_DESIGN = ("best", "pareto")
 
 @dataclass(frozen=True)
 class WholeNetwork:
-    """Where a network's mappings come from and its result goes."""
+    """Where a network's mappings come from and its result goes.
 
-    mappings: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder with a mapping for every layer of --network; without it the exact mapper finds them.",
-            rich_help_panel="Whole network",
-        ),
-    ] = None
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Folder for report.html, result.json and the mappings.", rich_help_panel="Whole network"),
-    ] = None
-    per_design: Annotated[
-        str,
-        typer.Option(
-            help="best (each layer's mapping of least energy-delay product) or pareto: all best compromises between latency and energy "
-            "over the mappings of the whole network, proven.",
-            rich_help_panel="Whole network",
-        ),
-    ] = "best"
+    Args:
+        mappings: Folder with a mapping for every layer of --network; without it the exact mapper finds them.
+        out: Folder for report.html, result.json and the mappings.
+        per_design: best (each layer's mapping of least energy-delay product) or pareto: all best compromises between
+            latency and energy over the mappings of the whole network, proven.
+    """
+
+    panel: ClassVar[str] = "Whole network"
+
+    mappings: Path | None = None
+    out: Path | None = None
+    per_design: str = "best"
 
     def __post_init__(self) -> None:
         if self.per_design not in PER_DESIGN:

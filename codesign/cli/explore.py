@@ -26,23 +26,19 @@ StudyFile = Annotated[
 
 @dataclass(frozen=True)
 class PlaceFlags:
-    """Where a study is kept, and whether it is written as a file."""
+    """Where a study is kept, and whether it is written as a file.
 
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Folder for study and report; the same command goes on where it stopped."),
-    ] = None
-    save_config: Annotated[
-        Path | None, typer.Option(help="Write the whole study as a file to this path, and run it.")
-    ] = None
+    Args:
+        out: Folder for study and report; the same command goes on where it stopped.
+        save_config: Write the whole study as a file to this path, and run it.
+        certificate: With --optimizer exact: write what `codesign verify` needs to check the front to this file.
+    """
+
+    out: Path | None = None
+    save_config: Path | None = None
     storage: Storage = None
     study: StudyName = None
-    certificate: Annotated[
-        Path | None,
-        typer.Option(
-            help="With --optimizer exact: write what `codesign verify` needs to check the front to this file."
-        ),
-    ] = None
+    certificate: Path | None = None
 
     def to_json(self) -> "JsonObject":
         """In the form of a study's file."""

@@ -4,6 +4,9 @@ from pathlib import Path
 import pytest
 
 from codesign.cli import app as application
+from codesign.cli.build import show
+from codesign.library.built_hardware import BuiltDocument, BuiltHardware
+from codesign.study.built import RunRecord
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
@@ -99,3 +102,19 @@ def test_one_burst_under_way_is_another_machine(
         files[outstanding] = (tmp_path / outstanding / "accelerator.v").read_text()
     assert cycles["16"] < cycles["1"]
     assert files["16"] != files["1"]
+
+
+def test_cycles_that_are_simulated_alone_are_said_first(capsys: pytest.CaptureFixture[str]) -> None:
+    run: RunRecord = {
+        "simulator": "verilator", "bit_equal": True, "dram_equal": True, "accesses_equal": True, "cycles": 944,
+        "predicted_cycles": 943, "seconds": 0.1, "cycles_per_second": 9440,
+    }  # fmt: skip
+    document: BuiltDocument = {
+        "status": "ok", "out": "chip", "files": ["a.v"], "predicted_cycles": 943, "analytic_cycles": 780.0,
+        "generate_seconds": 0.1, "simulation": run,
+    }  # fmt: skip
+    show(BuiltHardware(Path("chip"), ("a.v",), document), "text")
+    assert "cycles      944 simulated, 943 by pipeline depths of the plain port, 780 by" in capsys.readouterr().out
+    document["predicted_cycles"] = 944
+    show(BuiltHardware(Path("chip"), ("a.v",), document), "text")
+    assert "cycles      944 by pipeline depths, 780 by" in capsys.readouterr().out
