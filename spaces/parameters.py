@@ -11,6 +11,7 @@ import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -214,7 +215,7 @@ class PowerOfTwo(AbstractParameter):
         if self.low > self.high:
             raise UserError(f"parameter {self.name!r}: `low` must be at most `high`, got {self.low} > {self.high}")
 
-    @property
+    @cached_property
     def choices(self) -> Sequence[int]:
         """The powers in increasing order."""
         return tuple(1 << e for e in range(self.low.bit_length() - 1, self.high.bit_length()))

@@ -346,6 +346,8 @@ class Architecture:
 
 
 def _at_least(least: float, name: str, value: float) -> None:
+    if (type(value) is int or (type(value) is float and type(least) is float)) and least <= value < math.inf:
+        return
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise UserError(f"`{name}` must be a number, got {value!r}")
     if isinstance(least, int) and not isinstance(value, int):

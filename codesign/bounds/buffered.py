@@ -132,6 +132,7 @@ class BufferedTables:
 
     def __init__(self, layers: Sequence[LayerFacts], dram: DramTables) -> None:
         self._layers, self._dram = layers, dram
+        self._blocks: dict[tuple[object, ...], list[Floats]] = {}
 
     def bound(self, figures: Figures) -> Split:
         """Bounds of designs of the family (`is_buffered`)."""
@@ -185,7 +186,9 @@ class BufferedTables:
             key = (shape, not fanout.shares, local.keep, size)
             if key not in structures:
                 structures[key] = len(blocks)
-                blocks.append([_rows_of(facts, fanout, local) for facts in self._layers])
+                if key not in self._blocks:
+                    self._blocks[key] = [_rows_of(facts, fanout, local) for facts in self._layers]
+                blocks.append(self._blocks[key])
             structure[k] = structures[key]
             prices[k], ports[k] = _prices(fanout, buffer, local), _ports(buffer, local)
             one_port[k] = buffer.ports is Ports.SHARED

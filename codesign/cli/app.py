@@ -4,6 +4,7 @@ Exit codes: 0 done (an infeasible result is a result), 2 a user's mistake, 1 a f
 130 interrupted. Subcommands import what they need when they run, so that `codesign --help` stays quick.
 """
 
+import gc
 import importlib
 import importlib.util
 import os
@@ -135,6 +136,7 @@ def join_lists(arguments: list[str]) -> list[str]:
 
 def main() -> None:
     """Run the command line and exit with its code."""
+    gc.set_threshold(20_000, 20, 50)  # else what is imported is looked through dozens of times
     _register_commands()
     tell_terminal(sys.argv[1:])
     try:

@@ -3,22 +3,21 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from codesign.arch.many_core import ManyCore
 from codesign.core.files import read_kept, write_json
 from codesign.core.json_types import JsonObject
 from codesign.core.specs import spec_from_json
-from codesign.evaluation.many_cores import SECONDS_PER_TICK, SegmentsEvaluator
 from codesign.evaluation.metrics import Metrics
 from codesign.optim.pareto import nondominated
-from codesign.scheduling.segments.contention import ContentionSimulator, Simulated
-from codesign.scheduling.segments.evaluate import SEMANTICS, Evaluator
-from codesign.scheduling.segments.layers import SegmentNetwork
-from codesign.scheduling.segments.tree_files import tree_from_json
 from codesign.study.study import Study, Trial
+
+if TYPE_CHECKING:
+    from codesign.evaluation.many_cores import SegmentsEvaluator
+    from codesign.scheduling.segments.contention import Simulated
+    from codesign.scheduling.segments.layers import SegmentNetwork
 
 CONTENTION_FILE = "contention.json"
 """What a study's folder holds the simulated front in."""
@@ -45,7 +44,7 @@ class ContendedNetwork:
     simulated: int
     energy_pj: float
     complete: bool
-    run: Simulated
+    run: "Simulated"
 
     def to_json(self) -> JsonObject:
         """The record as `CONTENTION_FILE` holds it."""
@@ -100,7 +99,7 @@ class ContendedDesign:
         }
 
 
-def contend_front(study: Study, judged: SegmentsEvaluator) -> tuple[ContendedDesign, ...]:
+def contend_front(study: Study, judged: "SegmentsEvaluator") -> tuple[ContendedDesign, ...]:
     """Simulate every design of a study's front with the trees that it was recorded with.
 
     Args:
@@ -117,13 +116,18 @@ def contend_front(study: Study, judged: SegmentsEvaluator) -> tuple[ContendedDes
     )
 
 
-def _networks(study: Study, trial: Trial, judged: SegmentsEvaluator) -> tuple[ContendedNetwork, ...]:
+def _networks(study: Study, trial: Trial, judged: "SegmentsEvaluator") -> tuple[ContendedNetwork, ...]:
     by_name = {network.name: network for network, _ in judged.networks}
     records = study.detail(trial.number)["networks"]
     return tuple(_network(by_name[record["name"]], record, judged.rules, trial.number) for record in records)
 
 
-def _network(network: SegmentNetwork, record: Mapping[str, Any], rules: str, trial: int) -> ContendedNetwork:
+def _network(network: "SegmentNetwork", record: Mapping[str, Any], rules: str, trial: int) -> ContendedNetwork:
+    from codesign.arch.many_core import ManyCore
+    from codesign.scheduling.segments.contention import ContentionSimulator
+    from codesign.scheduling.segments.evaluate import SEMANTICS, Evaluator
+    from codesign.scheduling.segments.tree_files import tree_from_json
+
     where, encoding = f"trial {trial}", record["encoding"]
     evaluator = Evaluator(spec_from_json(ManyCore, encoding["system"], where), network, SEMANTICS[rules])
     found = evaluator.evaluate(tree_from_json(encoding["tree"], network, where))
@@ -133,6 +137,8 @@ def _network(network: SegmentNetwork, record: Mapping[str, Any], rules: str, tri
 
 
 def _metrics(trial: Trial, networks: tuple[ContendedNetwork, ...]) -> dict[str, float]:
+    from codesign.evaluation.many_cores import SECONDS_PER_TICK
+
     latency = sum(n.weight * n.simulated for n in networks) * SECONDS_PER_TICK
     energy = sum(n.weight * n.energy_pj for n in networks) * 1e-12
     recorded = trial.metrics

@@ -5,7 +5,7 @@ import platform
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, final
+from typing import TYPE_CHECKING, Protocol, final
 
 from codesign.core.errors import UserError
 from codesign.core.interruption import Interruption, interruptions
@@ -23,7 +23,6 @@ from codesign.evaluation.judges import (
     make_judge,
     space_with_choices,
 )
-from codesign.evaluation.many_cores import SYSTEM_METRICS, SegmentsEvaluator
 from codesign.evaluation.own_metrics import WithOwnMetrics
 from codesign.evaluation.robust import RobustEvaluator, check_goals
 from codesign.evaluation.serving import SERVING_METRICS
@@ -48,6 +47,9 @@ from codesign.study.retime import TimedDesign, time_front, write_timed_front
 from codesign.study.specification import DEFAULT_TRIALS, PROVING, StudySpec, write_study_spec
 from codesign.study.storage import Claim
 from codesign.study.study import LOCAL_NAME, Study, Trial
+
+if TYPE_CHECKING:
+    from codesign.evaluation.many_cores import SegmentsEvaluator
 
 """What a study's folder holds what is proven of its front in."""
 
@@ -213,6 +215,8 @@ def prepare(spec: StudySpec) -> PreparedStudy:
     space = space_with_choices(spec.choices, spec.workload, spec.judge, found)
     judged = SERVING_METRICS if spec.workload.serving is not None else {}
     if spec.judge.scheduler == SEGMENTS:
+        from codesign.evaluation.many_cores import SYSTEM_METRICS
+
         judged = {**judged, **SYSTEM_METRICS}
     goals = read_goals(spec.search.objectives, spec.search.constraints, space, judged)
     if not 2 <= len(goals.objectives) <= 4:
@@ -253,7 +257,7 @@ def run_study(spec: StudySpec, listener: Listener | None = None) -> StudyRun:
         write_study_spec(spec, Path(place.out) / SPECIFICATION_FILE)
         with interruptions() as interruption:
             run = _run(prepared, study, listener or Silent(), interruption)
-        if isinstance(systems := judge_behind(prepared.judge), SegmentsEvaluator):
+        if (systems := _systems(judge_behind(prepared.judge))) is not None:
             run = _with_systems(run, systems, spec)
         elif spec.judge.timing == EVENT:
             run = replace(run, timed=time_front(study, spec.judge.timing_table))
@@ -268,7 +272,7 @@ def run_study(spec: StudySpec, listener: Listener | None = None) -> StudyRun:
     return run
 
 
-def _with_systems(run: StudyRun, systems: SegmentsEvaluator, spec: StudySpec) -> StudyRun:
+def _with_systems(run: StudyRun, systems: "SegmentsEvaluator", spec: StudySpec) -> StudyRun:
     """The front of systems of many cores as files, and on routers and DRAM queues where that is asked for."""
     from codesign.study.system_pages import write_system_pages
 
@@ -364,6 +368,15 @@ def judge_behind(judge: Judge) -> object:
     return judge.evaluate.evaluate if isinstance(judge.evaluate, WithOwnMetrics) else judge.evaluate
 
 
+def _systems(judge: object) -> "SegmentsEvaluator | None":
+    """A judge as one of systems of many cores; None where it is another. What systems need is imported for them alone."""
+    if judge is None or isinstance(judge, DesignEvaluator | EventEvaluator | RobustEvaluator | ByChoice):
+        return None
+    from codesign.evaluation.many_cores import SegmentsEvaluator
+
+    return judge if isinstance(judge, SegmentsEvaluator) else None
+
+
 def _judge_that_bounds_know(judge: Judge) -> object:
     """The evaluator behind metrics of one's own; None where one of them replaces a figure, which bounds then do not hold for."""
     from codesign.bounds.design import METRICS
@@ -380,7 +393,7 @@ def _lower_bounds(judge: Judge) -> LowerBounds | None:
     from codesign.bounds.design import DesignBounds, why_not
     from codesign.bounds.scenarios import ScenarioBounds
 
-    if isinstance(systems := _judge_that_bounds_know(judge), SegmentsEvaluator):
+    if (systems := _systems(_judge_that_bounds_know(judge))) is not None:
         from codesign.bounds.many_cores import SystemBounds
 
         return SystemBounds(systems)
@@ -415,7 +428,7 @@ def _bounds(judge: Judge, optimizer: str) -> LowerBounds | None:
     """What an optimiser is told beforehand."""
     if optimizer not in BOUNDED:
         return None
-    if optimizer != PROVING and isinstance(_judge_that_bounds_know(judge), SegmentsEvaluator):
+    if optimizer != PROVING and _systems(_judge_that_bounds_know(judge)) is not None:
         return None  # a bound takes about as long as an evaluation: too long for every candidate of a proposal
     found = _choice_bounds(judge) if optimizer == PROVING else None
     return _lower_bounds(judge) if found is None else found
@@ -430,7 +443,7 @@ def why_no_bounds(prepared: PreparedStudy) -> str:
     evaluate = _judge_that_bounds_know(prepared.judge)
     if evaluate is None:
         return "a metric of one's own replaces a figure that bounds know"
-    if isinstance(evaluate, SegmentsEvaluator):
+    if _systems(evaluate) is not None:
         return "bounds of systems of many cores take too long for its candidates, and serve 'exact' alone"
     if isinstance(evaluate, ByChoice):
         return "designs choose a precision or zeros, whose bounds serve 'exact' alone"
