@@ -23,8 +23,9 @@ from codesign.verify.even.claims import certify
 from codesign.verify.even.prices import Profile
 from codesign.verify.even.problem import Kept, Space, Vector, make_space
 from codesign.verify.even.profiles import exact
-from codesign.verify.even.screen import closed_bounds
+from codesign.verify.even.screen import closed_bounds, left_open
 from codesign.verify.even.tiles import Program
+from codesign.workloads.computation import Computation
 from codesign.workloads.layer_string import parse_layer
 from experiments.attacks.even_mappings import enumerate_all
 from experiments.attacks.problems import PLAIN, WINDOWS, random_problem
@@ -83,8 +84,9 @@ def check_bounds(seed: int, size: int, constrained: bool) -> None:
         space = make_space(problem, objective)
         tables, reached = math.inf, False
         for kept in space.keep_sets():
-            plain = []
+            plain, bounds = [], dict[tuple[Vector, ...], float]()
             for vectors in combinations(space):
+                bounds[vectors] = math.inf
                 closed = objective.score(*loose(space, kept, vectors).closed_bound())
                 if closed < least * 1.01:
                     plain.append(vectors)
@@ -95,11 +97,14 @@ def check_bounds(seed: int, size: int, constrained: bool) -> None:
                     bound = bounded.least(math.inf)
                     assert bound >= closed * (1.0 - 1e-8)
                     assert (bounded.least(least) >= least) == (bound >= least) or bound == pytest.approx(least)
-                    tables = min(tables, bound)
+                    tables, bounds[vectors] = min(tables, bound), min(bounds[vectors], bound)
                     reached |= bounded.below(least * (1.0 + 1e-9), math.inf) is not None
                     assert bounded.below(least * (1.0 - 1e-9), math.inf) is None
             n, m = objective.energy_exponent, objective.latency_exponent
-            assert sorted(closed_bounds(space, kept, n, m, least * 1.01)) == sorted(plain)
+            found = closed_bounds(space, kept, n, m, least * 1.01)
+            assert sorted(found) == sorted(plain)
+            left = set(left_open(space, kept, found, least * 1.01))
+            assert all(vectors in left for vectors, bound in bounds.items() if bound < least * (1.01 - 1e-6))
         assert tables <= least * (1.0 + 1e-9)
         assert reached
 
@@ -113,6 +118,23 @@ def test_bounds_and_walks_agree_with_enumeration(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(100, 300))
 def test_bounds_and_walks_of_many_more(seed: int) -> None:
     check_bounds(seed, 20, constrained=seed % 3 == 2)
+
+
+@pytest.mark.parametrize(("p", "r", "stride", "dilation"), [(5, 3, 2, 1), (4, 3, 1, 3), (3, 2, 4, 1), (6, 4, 3, 2)])
+def test_every_offset_of_an_axis_is_counted_once(p: int, r: int, stride: int, dilation: int) -> None:
+    computation = Computation.parse(f"O[k,p] += I[{stride}*p+{dilation}*r] * W[k,r]", k=2, p=p, r=r)
+    space = make_space(MappingProblem(computation, load_preset("gemmini")), Objective.EDP)
+    offsets = {stride * i + dilation * j for i in range(p) for j in range(r)}
+    assert float(space.offsets[0].prod()) == len(offsets)
+
+
+def test_a_strided_layer_needs_few_claims() -> None:
+    computation = Computation.parse("O[c,p,q] += I[c,2*p+r,2*q+s] * W[c,r,s]", c=16, p=14, q=14, r=3, s=3)
+    problem = MappingProblem(computation, load_preset("simba"))
+    found = ExactMapper().map(problem, Objective.EDP, budget=Budget(), seed=0)
+    assert found.mapping is not None
+    given = certify(problem, Objective.EDP, found.mapping)
+    assert len(given.claims) < 20 and verify(given).accepted
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -56,6 +56,9 @@ OPENED = -1
 _PROMISING = 2
 """Profiles of a block that are searched at once, as they are likely to give a better incumbent."""
 
+_TOGETHER, _CELLS_A_TASK = 8, 1e6
+"""Searches of a task at most, and cells that are worth one."""
+
 _SHARES, _CELLS_A_SHARE, _CELLS_A_ROW = 8, 1e7, 1e4
 """Shares of a block for each thread at most, so that none waits long for the last; cells that are worth a share; of a profile beside its tiles."""
 
@@ -91,6 +94,7 @@ class EvenSearch:
         weights = 1 + self.problem.n_ports if best.goal.trades or self.timed else 1
         self._tested = np.zeros((2, weights))
         self._cost, self._calm = {CHAINS: math.inf, OPENED: math.inf}, False
+        self._together = 1
         self._unsearched = math.inf
 
     def run(self) -> float:
@@ -127,9 +131,9 @@ class EvenSearch:
         elif queue.first.stage == FOUND:
             self._divide(queue.pop())
         else:
-            part = queue.pop()
-            if not self._few_left(part):
-                self.tasks.give(partial(self._programs.search, part, best.apart()), self._taken_in)
+            parts = [part for part in self._take(self._together, SCREENED) if not self._few_left(part)]
+            if parts:
+                self.tasks.give(partial(self._searched, parts, best.apart()), self._all_taken_in)
 
     def _take(self, most: int, stage: int) -> list[Part]:
         """The first parts that wait, while they are at this stage."""
@@ -137,6 +141,19 @@ class EvenSearch:
         while len(parts) < most and self.best.beaten_by(self.queue.least) and self.queue.first.stage == stage:
             parts.append(self.queue.pop())
         return parts
+
+    def _searched(self, parts: list[Part], best: Incumbent) -> list[Searched]:
+        """What searches of some parts, one after the other, find."""
+        return [self._programs.search(part, best) for part in parts]
+
+    def _all_taken_in(self, found: list[Searched]) -> None:
+        """What `_searched` found; short searches are given several at a time, as handing over takes time too."""
+        best = found[0].best
+        self.best.merge(best)
+        for searched in found:
+            self.queue.push(searched.part)
+        if self.tasks.threads > 1:
+            self._together = int(max(1, min(_TOGETHER, _CELLS_A_TASK * len(found) / max(1.0, best.spent))))
 
     # ---- many profiles at a time ---------------------------------------------------------------
 
