@@ -1,29 +1,32 @@
 """Convolution chains fused with and without shared windows: `python -m experiments.halos`.
 
 What `codesign schedule --scheduler fused --halos` finds on `soma-edge` with a small buffer (rules H1 to H6 of `codesign.scheduling.fused.halos`).
-With `--network NAME`: every chain of convolutions of a network, equal ones once, in a buffer of half its largest intermediate.
+With `--network NAME ...`: every chain of convolutions of these networks, equal ones once, in a buffer of half its largest intermediate;
+`chains.csv` has energy-delay products operator by operator, fused without and with shared windows.
 """
 
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from codesign.arch.presets import load_preset
 from codesign.core import clock
+from codesign.core.files import write_atomic
 from codesign.core.goals import Budget, Objective
 from codesign.mapping.looptree import Goal
 from codesign.scheduling.fused.alike import shape_of
 from codesign.scheduling.fused.halos import runs
-from codesign.scheduling.fused.loop_tree import Schedule
+from codesign.scheduling.fused.loop_tree import Fusion, Schedule
 from codesign.scheduling.fused.network_operators import FusedGraph, graph_of
 from codesign.scheduling.fused.scheduler import FusedScheduler, best_with_halos, halos_json
 from codesign.scheduling.protocol import ScheduleProblem
 from codesign.workloads.builder import NetworkBuilder
 from codesign.workloads.network import Network
 from codesign.workloads.zoo import build_model
-from experiments.mappers_common import markdown, save
+from experiments.mappers_common import csv_of, markdown, save
 from experiments.options import head_parser
 
 
@@ -68,13 +71,13 @@ class Config:
     Args:
         time_limit: CPU seconds of each search.
         cases: Cases at most.
-        network: Whose chains are searched in place of the cases.
+        networks: Whose chains are searched in place of the cases.
         out: Folder of results.
     """
 
     time_limit: float = 30.0
     cases: int = len(CASES)
-    network: str = ""
+    networks: tuple[str, ...] = ()
     out: Path = Path("results/halos")
 
 
@@ -110,21 +113,43 @@ def gap_of(found: Schedule) -> float:
     return 0.0 if found.proven else found.value / found.bound - 1 if found.bound > 0 else math.inf
 
 
-def network_rows(config: Config) -> list[dict[str, Any]]:
-    """Every chain of a network both ways."""
-    network, machine = build_model(config.network), load_preset("soma-edge")
-    rows = []
+@dataclass(frozen=True)
+class ChainRow:
+    """A chain of a network; products are picojoules times cycles, fused ones are told by their ratio to the one before."""
+
+    chain: str
+    operators: int
+    KiB: int
+    operator_by_operator: str
+    fused: str
+    with_shared_windows: str
+    proof: str
+    run: str
+    cuts: int
+    CPU_s: str
+
+
+def chain_graphs(name: str) -> Iterator[FusedGraph]:
+    """Every chain of a network in its small buffer."""
+    network, machine = build_model(name), load_preset("soma-edge")
     for chain in chains(graph_of(network, machine)):
         names = {o.name for o in chain.operators}
-        capacity = half_buffer(chain)
-        small = graph_of(network, machine, capacity)
+        small = graph_of(network, machine, half_buffer(chain))
         kept = [i for i, o in enumerate(small.operators) if o.name in names]
         operators, machines = small.operators[kept[0] : kept[-1] + 1], small.machines[kept[0] : kept[-1] + 1]
-        cut = replace(small, operators=operators, machines=machines, between=chain.between)
-        row: dict[str, Any] = {"network": f"{network.name}: {chain.name}", "capacity_bytes": capacity}
+        title = f"{network.name}: {chain.name}"
+        yield replace(small, name=title, operators=operators, machines=machines, between=chain.between)
+
+
+def network_rows(config: Config) -> tuple[list[dict[str, Any]], list[ChainRow]]:
+    """Every chain of the networks in all ways."""
+    rows, table = [], []
+    for graph in itertools.chain.from_iterable(chain_graphs(name) for name in config.networks):
+        row: dict[str, Any] = {"network": graph.name, "capacity_bytes": int(graph.capacity_bits) // 8}
+        row["alone"] = Fusion(graph.operators, graph.machines, graph.between, Goal.EDP).separate().value
         for halos in (False, True):
             began = clock.cpu_seconds()
-            made = best_with_halos(cut, Goal.EDP, 1, config.time_limit, halos=halos)
+            made = best_with_halos(graph, Goal.EDP, 1, config.time_limit, halos=halos)
             found, seconds = made.schedule, clock.cpu_seconds() - began
             outer = found.cost().outer_bits / 8 if found.parts else math.nan
             row["with" if halos else "without"] = {
@@ -139,12 +164,31 @@ def network_rows(config: Config) -> list[dict[str, Any]]:
             }
         rows.append(row)
         print(_line(row), flush=True)
-    return rows
+        plain, cut = row["without"], row["with"]
+        table.append(
+            ChainRow(
+                graph.name,
+                len(graph.operators),
+                row["capacity_bytes"] >> 10,
+                f"{row['alone']:.3g}",
+                f"{plain['value'] / row['alone']:.3f}",
+                f"{cut['value'] / plain['value']:.3f}",
+                _proof(cut),
+                _run(row),
+                cut["halo_tilings"],
+                f"{cut['cpu_seconds']:.1f}",
+            )
+        )
+    return rows, table
 
 
 def main(config: Config) -> list[dict[str, Any]]:
     """Schedule every chain both ways, write results and table."""
-    rows = network_rows(config) if config.network else case_rows(config)
+    if config.networks:
+        rows, table = network_rows(config)
+        write_atomic(config.out / "chains.csv", csv_of(table, ChainRow))
+    else:
+        rows = case_rows(config)
     save(config.out, config, {"rows": rows}, markdown(HEAD, [_line(row) for row in rows]))
     return rows
 
@@ -176,20 +220,29 @@ HEAD = (
 )
 
 
+def _proof(way: dict[str, Any]) -> str:
+    return way["proof"] if not way["gap"] else f"{way['proof']} {100 * way['gap']:.1f} %"
+
+
+def _run(row: dict[str, Any]) -> str:
+    """The run that is cut, and its halos."""
+    found = row["with"].get("halos")
+    if found is None:
+        return "-"
+    halos = ", ".join("kept" if kept else "computed again" for kept in found["kept"].values())
+    return f"{len(found['operators'])} operators, {found['dim']} in {found['steps']} steps, {halos}"
+
+
 def _line(row: dict[str, Any]) -> tuple[str, ...]:
     cells = []
     for way in ("without", "with"):
         r = row[way]
-        proof = r["proof"] if not r["gap"] else f"{r['proof']} {100 * r['gap']:.1f} %"
-        cells.append(f"{r['latency_cycles']:,.0f}, {r['energy_pj'] / 1e6:.3g}, {r['dram_bytes'] / 1e3:.1f}, {proof}")
-    found = row["with"].get("halos")
-    run = "-"
-    if found is not None:
-        halos = ", ".join("kept" if kept else "computed again" for kept in found["kept"].values())
-        run = f"{len(found['operators'])} operators, {found['dim']} in {found['steps']} steps, {halos}"
+        cells.append(
+            f"{r['latency_cycles']:,.0f}, {r['energy_pj'] / 1e6:.3g}, {r['dram_bytes'] / 1e3:.1f}, {_proof(r)}"
+        )
     ratio = row["with"]["value"] / row["without"]["value"]
     seconds = f"{row['with']['cpu_seconds']:.1f}"
-    return row["network"], str(row["capacity_bytes"] >> 10), *cells, f"{ratio:.3f}", run, seconds
+    return row["network"], str(row["capacity_bytes"] >> 10), *cells, f"{ratio:.3f}", _run(row), seconds
 
 
 def parse_args(arguments: list[str] | None = None) -> Config:
@@ -197,10 +250,10 @@ def parse_args(arguments: list[str] | None = None) -> Config:
     default = Config()
     parser = head_parser(__doc__, out=default.out, smoke="one chain, 3 s")
     parser.add_argument("--time-limit", type=float, default=default.time_limit, help="CPU seconds of each search")
-    parser.add_argument("--network", default=default.network, help="every chain of this network")
+    parser.add_argument("--network", nargs="+", default=[], help="every chain of these networks")
     given = parser.parse_args(arguments)
     limit, cases = (3.0, 1) if given.smoke else (given.time_limit, default.cases)
-    return Config(limit, cases, given.network, given.out)
+    return Config(limit, cases, tuple(given.network), given.out)
 
 
 if __name__ == "__main__":

@@ -154,6 +154,13 @@ class Case:
             self.need[m] = np.ascontiguousarray(self.words[m].T @ self.machine_states[m].missing)
             self.moved[m] = np.array([space.moved(n.operand, m) for n in self.at[m]]).reshape(len(held), space.cells)
 
+    def release(self) -> None:
+        """Drop what `prepare` and `bound` made: the cells of many cases at once take gigabytes."""
+        self.ready = False
+        self.space.release()
+        for name in ("words", "moved", "need", "charges", "program"):
+            self.__dict__.pop(name, None)
+
     def charge(self, level: int) -> Array:
         """``nodes x cells x watched``."""
         slopes = np.array([self.slopes[n][self.watch] for n in self.at[level]]).reshape(-1, len(self.watch))

@@ -145,6 +145,10 @@ class Space:
             self._memo[key] = make(operand, level)
         return self._memo[key]
 
+    def release(self) -> None:
+        """Drop what is made again on demand."""
+        self._memo.clear()
+
     def _words(self, operand: Operand, level: int) -> Array:
         out = np.ones((1,) * len(self.live))
         for axis in operand.axes:

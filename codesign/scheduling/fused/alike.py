@@ -26,8 +26,11 @@ class Front(Protocol):
     def least(self) -> tuple[float, float]:
         """Energy and seconds that no mapping is below."""
 
+    def quick_on(self) -> dict[frozenset[str], tuple[float, float]]:
+        """The same for every set of tensors that may stay on the chip, from the fewest words of each tensor alone."""
+
     def least_on(self, stop: float) -> dict[frozenset[str], tuple[float, float]]:
-        """The same for every set of tensors that may stay on the chip."""
+        """The same in mappings that fit."""
 
     def alone(self, leak: float) -> tuple[float, float, Mapping] | None:
         """The best mapping with every tensor in the outermost memory."""
@@ -44,8 +47,8 @@ class Front(Protocol):
     def mapping(self, held: tuple[tuple[str, int], ...], loops: Loops, row: Array) -> Mapping:
         """The mapping behind one row of `front`."""
 
-    def cheapest(self, loops: Loops) -> tuple[float, float] | None:
-        """Least energy and least seconds inside the loops."""
+    def cheapest(self, loops: Loops, chips: frozenset[frozenset[str]] | None) -> tuple[float, float] | None:
+        """Least energy and least seconds inside the loops with one of these sets of tensors on the chip."""
 
     def own(self, mapping: Mapping) -> Mapping:
         """A mapping of the operator that stands for this one, in this one's names."""
@@ -78,6 +81,10 @@ class RenamedFront:
         """See `Front`."""
         return self.same.least()
 
+    def quick_on(self) -> dict[frozenset[str], tuple[float, float]]:
+        """See `Front`."""
+        return {self._own(chip): least for chip, least in self.same.quick_on().items()}
+
     def least_on(self, stop: float) -> dict[frozenset[str], tuple[float, float]]:
         """See `Front`."""
         return {self._own(chip): least for chip, least in self.same.least_on(stop).items()}
@@ -104,9 +111,10 @@ class RenamedFront:
         there = tuple((self._from_tensors[t], depth) for t, depth in held)
         return self.own(self.same.mapping(there, self._given(loops), row))
 
-    def cheapest(self, loops: Loops) -> tuple[float, float] | None:
+    def cheapest(self, loops: Loops, chips: frozenset[frozenset[str]] | None) -> tuple[float, float] | None:
         """See `Front`."""
-        return self.same.cheapest(self._given(loops))
+        theirs = None if chips is None else frozenset(self._theirs(chip) for chip in chips)
+        return self.same.cheapest(self._given(loops), theirs)
 
     def own(self, mapping: Mapping) -> Mapping:
         """See `Front`."""

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import final
 
 from codesign.core import clock
-from codesign.mappers.labels.program import STEPS, sweep_limit
 from codesign.mapping.looptree import Goal
 from codesign.scheduling.fused.alike import Front
 from codesign.scheduling.fused.group_bounds import Chip, GroupBounds, Outside, Pair
@@ -19,14 +18,14 @@ from codesign.scheduling.fused.loop_tree import BEAM, Fusion, Schedule
 from codesign.scheduling.fused.network_operators import FusedGraph
 from codesign.scheduling.fused.operator_front import Limits, TimeUp
 
-SLACKS = (0.02, 0.1, 0.5)
-"""How far above its least each operator may be in the first good schedules, one attempt after the other."""
+SLACKS = (0.1, 0.5)
+"""How far above its least each operator may be in good schedules, one attempt after the other."""
 
 TIE = 1e-9
 """Relative difference below which a bound is reached."""
 
-DIRECT = 1.25
-"""A limit that is so little below the best value is left out."""
+RISE = 1.4
+"""How much the limit rises at a time; the first is by its root above the least bound."""
 
 
 @final
@@ -40,6 +39,7 @@ class Cut:
         search: Its schedules.
         groups: Their bounds.
         bound: None of its schedules is below.
+        close: Whether the bounds are of mappings that fit, not of the fewest words alone.
         given_up: Whether it took more sequences than may be joined.
     """
 
@@ -48,6 +48,7 @@ class Cut:
     search: Fusion
     groups: GroupBounds
     bound: float
+    close: bool = False
     given_up: bool = False
 
 
@@ -82,7 +83,8 @@ class CutSearch:
     def __init__(self, graph: FusedGraph, goal: Goal, loops_per_dim: int, sequences: float) -> None:
         self.graph, self.goal, self.loops_per_dim, self.sequences = graph, goal, loops_per_dim, sequences
         self.fronts: dict[object, Front] = {}
-        plain = self._posed(None, graph, math.inf)
+        self.limit = 0.0
+        plain = self._posed(None, graph)
         self.cuts, self.complete = [plain], False
         self.best = BestCut(plain.search.separate(), None, graph, 0)
 
@@ -92,44 +94,57 @@ class CutSearch:
         return self.best.schedule.value
 
     def pose(self, stop: float) -> None:
-        """Bound every cut, until the process has used `stop` CPU seconds."""
-        try:
-            for tiling in distinct_tilings(self.graph):
-                if clock.cpu_seconds() > stop:
-                    return
-                cut = tiled(self.graph, tiling)
-                if cut is not None:
-                    self.cuts.append(self._posed(tiling, cut, stop))
-        except TimeUp:
-            return
+        """Bound every cut by its fewest words, until the process has used `stop` CPU seconds."""
+        for tiling in distinct_tilings(self.graph):
+            if clock.cpu_seconds() > stop:
+                return
+            cut = tiled(self.graph, tiling)
+            if cut is not None:
+                self.cuts.append(self._posed(tiling, cut))
         self.complete = True
 
-    def _posed(self, tiling: HaloTiling | None, graph: FusedGraph, stop: float) -> Cut:
+    def _posed(self, tiling: HaloTiling | None, graph: FusedGraph) -> Cut:
         single = frozenset[str]() if tiling is None else single_steps(tiling)
         aside = self.graph.capacity_bits - graph.capacity_bits
         search = Fusion(
             graph.operators, graph.machines, graph.between, self.goal, self.loops_per_dim,
-            single=single, fronts=self.fronts, aside=aside, stop=stop,
+            single=single, fronts=self.fronts, aside=aside,
         )  # fmt: skip
-        groups = GroupBounds(search, [front.least_on(stop) for front in search.fronts])
+        groups = GroupBounds(search, [front.quick_on() for front in search.fronts])
         return Cut(tiling, graph, search, groups, groups.bound)
 
+    def _bound_closely(self, cut: Cut, stop: float) -> None:
+        if not cut.close:
+            cut.groups = GroupBounds(cut.search, [front.least_on(stop) for front in cut.search.fronts])
+            cut.bound, cut.close = max(cut.bound, cut.groups.bound), True
+
     def improve(self, stop: float) -> None:
-        """Look for good schedules in part of each cut's space."""
+        """Look for good schedules in part of the space of each cut that is bounded closely."""
         for slack in SLACKS:
-            if not self._pass(self.value, stop, slack):
+            if not self._pass([c for c in self.cuts if c.close], self.value, stop, slack):
                 return
 
     def prove(self, stop: float) -> None:
-        """Search all cuts within limits that rise to the best value."""
-        low = self._low()
-        for tried in range(1, len(STEPS) + 1):
-            top = self.value * (1 + 1e-12)
-            limit = sweep_limit(low, tried, top)
-            if limit * DIRECT < top and limit <= self._low():
-                continue
-            if not self._pass(limit if limit * DIRECT < top else top, stop) or self._low() >= self.value * (1 - TIE):
-                return
+        """Search all cuts within limits that rise to the best value, until the process has used `stop` CPU seconds."""
+        try:
+            while self._low() < self.value * (1 - TIE):
+                cut = min(self.cuts, key=lambda c: c.bound)
+                if cut.given_up:
+                    return
+                if not cut.close:
+                    self._bound_closely(cut, stop)
+                    continue
+                top = self.value * (1 + 1e-12)
+                limit = cut.bound * math.sqrt(RISE) if self.limit < cut.bound else self.limit * RISE
+                limit = limit if 0 < limit < top / math.sqrt(RISE) else top
+                for cut in sorted(self.cuts, key=lambda c: c.bound):
+                    if cut.bound < limit:
+                        self._bound_closely(cut, stop)
+                if not self._pass(self.cuts, limit, stop):
+                    return
+                self.limit = limit
+        except TimeUp:
+            return
 
     def result(self) -> BestCut:
         """The best schedule and its bound; cuts that were not posed may be anywhere above 0."""
@@ -142,15 +157,16 @@ class CutSearch:
     def _low(self) -> float:
         return min(cut.bound for cut in self.cuts)
 
-    def _pass(self, limit: float, stop: float, slack: float | None = None) -> bool:
+    def _pass(self, cuts: list[Cut], limit: float, stop: float, slack: float | None = None) -> bool:
         """Search every cut whose bound is within the limit; whether the time was enough.
 
         Args:
+            cuts: Those that are searched.
             limit: Of the whole.
             stop: CPU seconds of the process.
             slack: How far above its least each operator may be; none for all of the space.
         """
-        open_cuts = [(c, c.groups.within(limit)) for c in self.cuts if c.bound < min(limit, self.value) * (1 - TIE)]
+        open_cuts = [(c, c.groups.within(limit)) for c in cuts if c.bound < min(limit, self.value) * (1 - TIE)]
         shared = _shared(open_cuts)
         for cut, outside in sorted(open_cuts, key=lambda entry: entry[0].bound):
             now = min(limit, self.value * (1 + 1e-12))

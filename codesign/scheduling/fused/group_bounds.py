@@ -70,11 +70,13 @@ class Outside:
     Args:
         before, after: Of the operators before each place and after it.
         on: For an operator and its tensors on the chip, of all others.
+        chips: For each operator the sets of tensors that may be on the chip.
     """
 
     before: tuple[Pair, ...]
     after: tuple[Pair, ...]
     on: dict[tuple[int, Chip], Pair]
+    chips: tuple[frozenset[Chip], ...]
 
     def rest(self, first: int, last: int) -> Pair:
         """Of all operators outside first..last."""
@@ -167,7 +169,8 @@ class GroupBounds:
                     if of(*_sum(others, least), leak) <= limit:
                         key = first + i, chip
                         on[key] = _lesser(on.get(key, (math.inf, math.inf)), others)
-        return Outside(tuple(before), tuple(after), on)
+        chips = tuple(frozenset(chip for i, chip in on if i == operator) for operator in range(count))
+        return Outside(tuple(before), tuple(after), on, chips)
 
     def _sums(self, groups: Sequence[Group], backwards: bool) -> dict[State, Pair]:
         """Least energy and least seconds from the start to every state, or from it to the end."""

@@ -87,7 +87,6 @@ class Fusion:
         single: Dimensions whose shared loops have tiles of 1.
         fronts: Of operators by their shapes, shared with other searches; new shapes are added.
         aside: Bits of the shared level that are taken all the time.
-        stop: CPU seconds of the process after which `TimeUp` is raised where fronts are shared.
     """
 
     def __init__(
@@ -101,7 +100,6 @@ class Fusion:
         single: frozenset[str] = frozenset(),
         fronts: dict[object, Front] | None = None,
         aside: float = 0.0,
-        stop: float = math.inf,
     ) -> None:
         self.single = single
         self.operators, self.goal, self.loops_per_dim, self.loops = operators, goal, loops_per_dim, loops
@@ -123,10 +121,8 @@ class Fusion:
         self.fronts = [renamed_front(known[s], o) for s, o in zip(self.shapes, operators, strict=True)]
         self.capacity = self.fronts[0].capacity - aside
         self.outside: Outside | None = None
-        if fronts is not None:
-            for front in self.distinct.values():
-                front.least_on(stop)
-        least = {shape: front.least() for shape, front in self.distinct.items()}
+        bounded = fronts is None  # else by `codesign.scheduling.fused.group_bounds`
+        least = {shape: front.least() if bounded else (0.0, 0.0) for shape, front in self.distinct.items()}
         self.least = [least[shape] for shape in self.shapes]
         self.total = (sum(e for e, _ in self.least), sum(s for _, s in self.least))
         self.limit = math.inf
@@ -285,7 +281,8 @@ class Fusion:
         """
         energy, seconds = self.rest(first, last)
         for i in range(first, last + 1):
-            least = self.fronts[i].cheapest(tuple((loop.of(i), loop.tile) for loop in context))
+            loops = tuple((loop.of(i), loop.tile) for loop in context)
+            least = self.fronts[i].cheapest(loops, None if self.outside is None else self.outside.chips[i])
             if least is None:
                 return False
             energy, seconds = energy + least[0], seconds + least[1]

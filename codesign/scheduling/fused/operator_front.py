@@ -58,6 +58,7 @@ class _Open:
 
     def __init__(self, case: Case, goal: Goal, limits: Limits) -> None:
         self.case, self.goal, self.limits = case, goal, limits
+        self.watch, self.least, self.floor = case.watch, case.least, case.floor()
         offsets, labels = np.zeros(1, np.int64), np.zeros((0, 1 + len(case.watch)))
         sweeps = case.labels(goal, limits.value, limits.energy, limits.seconds, limits.leak)
         if len(sweeps) == len(case.levels):
@@ -95,7 +96,7 @@ class _Open:
         cells = self.cells(loops)
         if cells is None or len(self.offsets) == 1:
             return []
-        depth, floor = len(loops), self.case.floor()
+        depth, floor = len(loops), self.floor
         n_states = self.case.machine_states[self.case.levels[-1]].mask.shape[0]
         found = []
         for state, number in self.states.items():
@@ -135,6 +136,10 @@ class _Open:
                 n_states = self.case.machine_states[self.case.levels[-1]].mask.shape[0]
                 label = int(self.offsets[cells[-1] * n_states + state]) + int(match[0])
                 case, limits = self.case, self.limits
+                if not case.ready:
+                    case.watch, case.least = self.watch, self.least
+                    case.prepare()
+                    case.bound(self.goal)
                 sweeps = case.labels(self.goal, limits.value, limits.energy, limits.seconds, limits.leak)
                 return nodes, case.trace(sweeps, label)
         return None
@@ -190,7 +195,8 @@ class OperatorFront:
         self._cases: dict[frozenset[str], list[Case]] | None = None
         self._open: dict[frozenset[str], list[_Open]] = {}
         self._fronts: dict[tuple[frozenset[str], Loops], Array] = {}
-        self._least: dict[Loops, tuple[float, float] | None] = {}
+        self._least: dict[tuple[Loops, frozenset[frozenset[str]] | None], tuple[float, float] | None] = {}
+        self._quick_on: dict[frozenset[str], tuple[float, float]] | None = None
         self._least_on: dict[frozenset[str], tuple[float, float]] | None = None
         self._within: dict[frozenset[str], Limits] = {}
         self._watched: dict[int, tuple[list[int], Array]] = {}
@@ -223,12 +229,23 @@ class OperatorFront:
 
     def least(self) -> tuple[float, float]:
         """Energy and seconds that no mapping is below, each alone, whatever stays on the chip (F5)."""
-        if self._least_on is not None:
-            return _least_of_each(self._least_on.values())
         return self._least_among([c for found in self.cases().values() for c in found])
 
+    def quick_on(self) -> dict[frozenset[str], tuple[float, float]]:
+        """The same for every set of tensors that may stay on the chip, from the fewest words of each tensor alone."""
+        if self._quick_on is None:
+            self._quick_on = {}
+            for chip, cases in self.cases().items():
+                for case in cases:
+                    case.quick(self.goal)
+                pairs = [
+                    (float(c.least[0]), max(c.space.compute_seconds, *map(float, c.least[1:]), 0.0)) for c in cases
+                ]
+                self._quick_on[chip] = _least_of_each(pairs)
+        return self._quick_on
+
     def least_on(self, stop: float = math.inf) -> dict[frozenset[str], tuple[float, float]]:
-        """The same for every set of tensors that may stay on the chip.
+        """The same for every set of tensors that may stay on the chip, in mappings that fit.
 
         Raises:
             TimeUp: The process has used `stop` CPU seconds.
@@ -239,6 +256,8 @@ class OperatorFront:
                 if clock.cpu_seconds() > stop:
                     raise TimeUp
                 found[chip] = self._least_among(cases)
+                for case in cases:
+                    case.release()
             self._least_on = {chip: least for chip, least in found.items() if math.isfinite(sum(least))}
         return self._least_on
 
@@ -311,9 +330,12 @@ class OperatorFront:
             self._open.pop(chip, None)
             self._fronts = {key: rows for key, rows in self._fronts.items() if key[0] != chip}
             self._least = {}
-            if kept := self._swept(self.cases().get(chip, []), own, stop):
+            cases = self.cases().get(chip, [])
+            if kept := self._swept(cases, own, stop):
                 self._open[chip] = kept
             self._within[chip] = own
+            for case in cases:
+                case.release()
 
     def _swept(self, cases: list[Case], limits: Limits, stop: float) -> list[_Open]:
         """The cases that may be part of a mapping within the limits."""
@@ -385,13 +407,14 @@ class OperatorFront:
         """A mapping in the operator's own names."""
         return mapping
 
-    def cheapest(self, loops: Loops) -> tuple[float, float] | None:
-        """Least energy and least seconds inside the loops, whatever stays on the chip; None if nothing fits."""
-        if loops not in self._least:
-            rows = [self.front(chip, loops)[:, -2:] for chip in self._open]
+    def cheapest(self, loops: Loops, chips: frozenset[frozenset[str]] | None = None) -> tuple[float, float] | None:
+        """Least energy and least seconds inside the loops, whatever of `chips` stays on the chip; None if nothing fits."""
+        key = loops, chips
+        if key not in self._least:
+            rows = [self.front(chip, loops)[:, -2:] for chip in self._open if chips is None or chip in chips]
             every = np.concatenate([np.zeros((0, 2)), *rows])
-            self._least[loops] = (float(every[:, 0].min()), float(every[:, 1].min())) if len(every) else None
-        return self._least[loops]
+            self._least[key] = (float(every[:, 0].min()), float(every[:, 1].min())) if len(every) else None
+        return self._least[key]
 
 
 def _least_of_each(pairs: Iterable[tuple[float, float]]) -> tuple[float, float]:
@@ -430,6 +453,10 @@ class CopyFront:
         ways = [self._cost(chip) for chip in self.allowed]
         return min(e for e, _ in ways), min(s for _, s in ways)
 
+    def quick_on(self) -> dict[frozenset[str], tuple[float, float]]:
+        """The same for every set of tensors that may stay on the chip."""
+        return self.least_on()
+
     def least_on(self, stop: float = math.inf) -> dict[frozenset[str], tuple[float, float]]:
         """The same for every set of tensors that may stay on the chip."""
         return {chip: self._cost(chip) for chip in self.allowed}
@@ -452,7 +479,7 @@ class CopyFront:
     def prepare_on(self, limits: Mapping_[frozenset[str], Limits], stop: float = math.inf) -> None:
         """Nothing, as a copy has no sweeps."""
 
-    def cheapest(self, loops: Loops) -> tuple[float, float] | None:
+    def cheapest(self, loops: Loops, chips: frozenset[frozenset[str]] | None = None) -> tuple[float, float] | None:
         """Least energy and least seconds, whatever stays on the chip."""
         return self.least()
 

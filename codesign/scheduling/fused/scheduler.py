@@ -21,8 +21,11 @@ NAME = "fused"
 TIME_LIMIT_S = 60.0
 """CPU seconds where no limit is given."""
 
-GOOD_SHARE = 0.4
-"""Share of the time that is left after all cuts are posed for first good schedules."""
+PROVE_SHARE = 0.6
+"""Share of the time limit after which cuts that are still open get good schedules from part of their space."""
+
+GOOD_SHARE = 0.8
+"""Share after which the proof goes on."""
 
 BOUNDED_BY = 0.7
 """Share of the time limit after which no further cut is posed; no bound is claimed then."""
@@ -138,8 +141,8 @@ def best_with_halos(
     began = clock.cpu_seconds()
     search = CutSearch(graph, goal, loops_per_dim, sequences)
     search.pose(began + BOUNDED_BY * time_limit)
-    posed = clock.cpu_seconds()
-    search.improve(posed + GOOD_SHARE * (began + time_limit - posed))
+    search.prove(began + PROVE_SHARE * time_limit)
+    search.improve(began + GOOD_SHARE * time_limit)
     search.prove(began + time_limit)
     best = search.result()
     aside = graph.capacity_bits - best.graph.capacity_bits
