@@ -1,8 +1,9 @@
 """Equal cores against two kinds at equal area: `python -m experiments.manycore_kinds`, MobileNetV2 unless it is told otherwise.
 
 `tpu-quad` has four matrix cores, `tpu-duo` two of them and two arrays that use depthwise layers whole. `split-quad` is `tpu-quad`
-with its cores said to be of two kinds, so that it follows the rules of kinds. The best of some seeds counts; the last line is one
-JSON object.
+with its cores said to be of two kinds, so that it follows the rules of kinds. The best of some seeds counts. Each seed searches
+without and with the loads of links in view (rule M33); the best simulated tree of all stands beside. The last line is one JSON
+object.
 """
 
 import argparse
@@ -16,10 +17,11 @@ from codesign.arch.many_core import CoreKind, ManyCore
 from codesign.arch.many_core_files import load_system
 from codesign.core import clock
 from codesign.scheduling.segments.bound import bound_of
-from codesign.scheduling.segments.contention import ContentionSimulator
-from codesign.scheduling.segments.evaluate import OWN_RULES, Evaluator
+from codesign.scheduling.segments.contention import ContentionSimulator, Simulated
+from codesign.scheduling.segments.evaluate import MESH_RULES, OWN_RULES, Evaluator
 from codesign.scheduling.segments.network_layers import segment_network
 from codesign.scheduling.segments.search import SearchSettings, TreeSearch
+from codesign.scheduling.segments.segment_tree import Cut
 from codesign.scheduling.soma.model.load import load_graph
 
 
@@ -55,7 +57,10 @@ class Point:
         energy_uj: Of the best tree.
         gap: To the bound of energy x time.
         simulated: Cycles on routers and DRAM queues.
+        in_view: Simulated cycles of the tree that is best there, with loads in view or without.
+        in_view_product: Its energy x simulated time.
         over_equal: Energy x time over that of equal cores.
+        simulated_over_equal: The same of the trees that are best on routers.
     """
 
     batch: int
@@ -66,7 +71,10 @@ class Point:
     energy_uj: float
     gap: float
     simulated: int
+    in_view: int
+    in_view_product: float
     over_equal: float = 1.0
+    simulated_over_equal: float = 1.0
 
     @property
     def product(self) -> float:
@@ -82,19 +90,36 @@ def systems() -> list[ManyCore]:
 
 
 def judge(system: ManyCore, batch: int, config: Config) -> Point:
-    """Search a network on a system, and simulate the best tree."""
+    """Search a network on a system, without and with loads in view, and simulate the best trees."""
     network = segment_network(load_graph(config.network, batch=batch).graph)
-    evaluator = Evaluator(system, network, OWN_RULES)
-    trees = [
-        TreeSearch(evaluator, batch, SearchSettings(1e9, config.steps, seed, least_use=0.0)).run().evaluation
-        for seed in range(config.seeds)
-    ]
-    best = min(trees, key=lambda tree: tree.edp)
+    evaluator, in_view = (Evaluator(system, network, rules) for rules in (OWN_RULES, MESH_RULES))
+    plain, aware = (
+        [
+            TreeSearch(of, batch, SearchSettings(1e9, config.steps, seed, least_use=0.0)).run().evaluation
+            for seed in range(config.seeds)
+        ]
+        for of in (evaluator, in_view)
+    )
+    simulator = ContentionSimulator(evaluator)
+
+    def simulated(root: Cut) -> Simulated:
+        return simulator.simulate(evaluator.evaluate(root))
+
+    best, seen = (min(trees, key=lambda tree: tree.edp) for trees in (plain, aware))
+    of_best = simulated(best.root)
+    on_mesh = min(of_best, simulated(seen.root), key=lambda run: run.edp)
     cost, whole = money(system), best.rows[0]
-    simulated = ContentionSimulator(evaluator).simulate(best)
-    gap = bound_of(evaluator, batch).gap(best.edp)
     return Point(
-        batch, system.name, cost.total_mm2, cost.overall_usd, whole.time, whole.energy_pj / 1e6, gap, simulated.time
+        batch,
+        system.name,
+        cost.total_mm2,
+        cost.overall_usd,
+        whole.time,
+        whole.energy_pj / 1e6,
+        bound_of(evaluator, batch).gap(best.edp),
+        of_best.time,
+        on_mesh.time,
+        on_mesh.edp,
     )
 
 
@@ -103,11 +128,20 @@ def run(config: Config) -> list[Point]:
     found: list[Point] = []
     for batch in config.batches:
         points = [judge(system, batch, config) for system in systems()]
-        found += [replace(point, over_equal=point.product / points[0].product) for point in points]
+        equal = points[0]
+        found += [
+            replace(
+                point,
+                over_equal=point.product / equal.product,
+                simulated_over_equal=point.in_view_product / equal.in_view_product,
+            )
+            for point in points
+        ]
         for point in found[-len(points) :]:
             print(
                 f"batch {point.batch}, {point.system}: {point.cycles:,} cycles, {point.energy_uj:.1f} uJ, "
-                f"{point.over_equal:.3f} of equal cores"
+                f"{point.over_equal:.3f} of equal cores, {point.simulated_over_equal:.3f} on routers",
+                flush=True,
             )
     return found
 
@@ -117,10 +151,12 @@ def write_table(points: list[Point], path: Path) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         titles = ("area, mm2", "cost, USD", "cycles", "energy, uJ", "energy x time, of equal cores", "gap to the bound")
-        writer.writerow(("batch", "system", *titles, "simulated cycles"))
+        routers = ("simulated cycles", "with loads in view", "energy x simulated time, of equal cores")
+        writer.writerow(("batch", "system", *titles, *routers))
         for p in points:
             figures = (f"{p.area_mm2:.1f}", f"{p.cost_usd:.2f}", f"{p.cycles:,}", f"{p.energy_uj:.1f}")
-            writer.writerow((p.batch, p.system, *figures, f"{p.over_equal:.3f}", f"{p.gap:.2f}", f"{p.simulated:,}"))
+            simulated = (f"{p.simulated:,}", f"{p.in_view:,}", f"{p.simulated_over_equal:.3f}")
+            writer.writerow((p.batch, p.system, *figures, f"{p.over_equal:.3f}", f"{p.gap:.2f}", *simulated))
 
 
 def main() -> None:

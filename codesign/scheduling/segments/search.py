@@ -25,7 +25,7 @@ from codesign.scheduling.segments.system_arrays import mean_way
 MOST_EDGES = 60
 """Producers of one layer that the search can tell apart."""
 
-MOVE_WEIGHTS = (30, 12, 4, 6, 12, 6, 10, 8, 12, 5, 5, 5, 6)
+MOVE_WEIGHTS = (30, 12, 4, 6, 12, 6, 10, 8, 12, 5, 5, 5, 6, 5)
 """Of the moves in the order of `kernels.moves`."""
 
 SLOT_BYTES = 96 * 2**20

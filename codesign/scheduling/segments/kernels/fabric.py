@@ -326,7 +326,10 @@ def _stretched(words: int, pace: int, percent: int) -> int:
 
 @njit
 def words_cycles(fabric: Fabric, counter: IntArray) -> int:
-    """Cycles of the busiest DRAM, link, sender or receiver (rule M33)."""
+    """Cycles of the busiest DRAM, link, sender or receiver (rule M33).
+
+    Words that come from other dies come slowly and hold ways of others: part of their cycles and of the DRAM's is added.
+    """
     inside, between = 0, 0
     ends = LINKS + fabric.links.shape[1]
     for link in range(fabric.links.shape[1]):
@@ -336,8 +339,13 @@ def words_cycles(fabric: Fabric, counter: IntArray) -> int:
             inside = max(inside, counter[LINKS + link])
     for end in range(ends, counter.shape[0]):
         inside = max(inside, counter[end])
-    cycles = max(dram_cycles(fabric, counter), _stretched(inside, fabric.link_words, fabric.margin))
-    return max(cycles, _stretched(between, fabric.die_link_words, fabric.margin * DIE_MARGIN_PERCENT // 100))  # type: ignore[no-any-return]
+    dram, full = dram_cycles(fabric, counter), _stretched(inside, fabric.link_words, 0)
+    cycles = max(dram, _stretched(inside, fabric.link_words, fabric.margin))
+    if between == 0:
+        return cycles
+    slow = _stretched(between, fabric.die_link_words, 0)
+    cycles = max(cycles, slow * (100 + fabric.margin * DIE_MARGIN_PERCENT // 100) // 100)
+    return max(cycles, full + (slow + dram) * fabric.margin // 100)
 
 
 @njit

@@ -3,10 +3,22 @@
 from codesign.core.jit import njit
 from codesign.core.kernel_library import IntArray
 from codesign.core.rng import RandomState, below, uniform
-from codesign.scheduling.segments.kernels.machine import LEVELS, ORDERS, RANKS, SUBSETS, Problem, Scratch, Tokens
-from codesign.scheduling.segments.kernels.tree import LEAF, SPACE, TIME
+from codesign.scheduling.segments.kernels.machine import (
+    LEVELS,
+    ORDERS,
+    RANKS,
+    SHAPED,
+    SUBSETS,
+    Caches,
+    Problem,
+    Scratch,
+    Tokens,
+)
+from codesign.scheduling.segments.kernels.placed_leaf import batch_index, rank_partitions
+from codesign.scheduling.segments.kernels.segment_cost import build_segment
+from codesign.scheduling.segments.kernels.tree import LEAF, SPACE, TIME, assign_cores, find_stages
 
-CHOICE, GROUPS, FLIP, DISSOLVE, WRAP, SWAP, PULL, PUSH, BORDER, SPLIT, MERGE, SHIFT, JUMP = range(13)
+CHOICE, GROUPS, FLIP, DISSOLVE, WRAP, SWAP, PULL, PUSH, BORDER, SPLIT, MERGE, SHIFT, JUMP, ALIGN = range(14)
 
 REACH = 12
 """Tokens over which a layer jumps at most."""
@@ -343,6 +355,47 @@ def _jump(tokens: Tokens, scratch: Scratch, at: int, state: RandomState) -> bool
 
 
 @njit
+def _align(problem: Problem, caches: Caches, tokens: Tokens, scratch: Scratch, at: int, state: RandomState) -> bool:
+    """All layers of a cut of equal cores take a partition and order of one of them, as far as they have it."""
+    if at > 0 and tokens.kind[at] == LEAF:
+        at = scratch.parent[at]
+    if at == 0 or problem.limits.shape[0] > 1:
+        return False
+    start = at
+    while scratch.parent[start] > 0:
+        start = scratch.parent[start]
+    tree = build_segment(problem, tokens, scratch, start)
+    find_stages(tree, problem.edges, scratch.leaf_of, scratch.layer_of)
+    for token in range(start, start + tokens.size[start]):
+        if tokens.kind[token] == LEAF:
+            scratch.leaf_of[tokens.layer[token]] = -1
+    if assign_cores(tree, problem.kind_start, problem.least_use) >= 0:
+        return False
+    first = at + 1 + below(state, tokens.size[at] - 1)
+    while tokens.kind[first] != LEAF:
+        first += 1
+    order, rank, row, changed = below(state, ORDERS), min(below(state, RANKS), below(state, RANKS)), -1, False
+    for i in range(tokens.size[at]):
+        token = first if i == 0 else at + i
+        if tokens.kind[token] != LEAF:
+            continue
+        node, batch_at = token - start + 1, batch_index(problem, scratch.batch[token])
+        cores, shaped = tree.core_past[node] - tree.core_first[node], problem.kin[tokens.layer[token], SHAPED]
+        n = rank_partitions(problem, caches, 0, shaped, batch_at, cores)
+        if n == 0:
+            return False
+        ranked = caches.ranked[shaped, batch_at, cores]
+        if i == 0:
+            row = ranked[rank % n]
+        for j in range(n):
+            if ranked[j] == row:
+                choice = j * ORDERS + order
+                changed = changed or choice != tokens.choice[token]
+                tokens.choice[token] = choice
+    return changed
+
+
+@njit
 def _pick(weights: IntArray, state: RandomState) -> int:
     """A random move by weight."""
     left = below(state, weights.sum())
@@ -355,12 +408,19 @@ def _pick(weights: IntArray, state: RandomState) -> int:
 
 @njit
 def mutate(
-    problem: Problem, tokens: Tokens, room: Tokens, scratch: Scratch, weights: IntArray, state: RandomState
+    problem: Problem,
+    caches: Caches,
+    tokens: Tokens,
+    room: Tokens,
+    scratch: Scratch,
+    weights: IntArray,
+    state: RandomState,
 ) -> bool:
     """Change a tree in one place; its parents and batches must be numbered (`segment_cost.number_nodes`).
 
     Args:
         problem: Network and system.
+        caches: What is known.
         tokens: The tree, changed in place.
         room: Another tree's room, overwritten.
         scratch: Holds parents and batches.
@@ -401,4 +461,6 @@ def mutate(
         return _merge(tokens, scratch, at)
     if move == SHIFT:
         return _shift(problem, tokens, scratch, at, state)
+    if move == ALIGN:
+        return _align(problem, caches, tokens, scratch, at, state)
     return _jump(tokens, scratch, at, state)

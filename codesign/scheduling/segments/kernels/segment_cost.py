@@ -65,7 +65,7 @@ def first_nodes(tree: Tree, n: int) -> Tree:
 
 
 @njit
-def _build(problem: Problem, tokens: Tokens, scratch: Scratch, start: int) -> Tree:
+def build_segment(problem: Problem, tokens: Tokens, scratch: Scratch, start: int) -> Tree:
     """Arrays of a segment below a root of its own; sets leaf numbers too."""
     tree, size = scratch.tree, tokens.size[start]
     tree.kind[0], tree.parent[0], tree.first[0], tree.next[0] = TIME, -1, 1, -1
@@ -231,7 +231,7 @@ def evaluate_segment(
     """Whether a segment is a scheme, its energy and its time."""
     caches.counts[EVALUATED] += 1
     caches.counts[STAMP] += 1
-    tree = _build(problem, tokens, scratch, start)
+    tree = build_segment(problem, tokens, scratch, start)
     find_stages(tree, problem.edges, scratch.leaf_of, scratch.layer_of)
     if assign_cores(tree, problem.kind_start, problem.least_use) >= 0:
         return False, 0.0, 0.0

@@ -335,7 +335,7 @@ def anneal(
             number_nodes(problem, current, scratch)
         copy_tokens(current, trial)
         numbered = True
-        if not mutate(problem, trial, room, scratch, moves, state):
+        if not mutate(problem, caches, trial, room, scratch, moves, state):
             continue
         numbered = False
         good, energy, time = tree_cost(problem, caches, trial, scratch)

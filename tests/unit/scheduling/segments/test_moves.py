@@ -34,7 +34,9 @@ def moved(search: TreeSearch, tokens: Tokens, move: int, seed: int) -> bool:
     weights = np.zeros(len(MOVE_WEIGHTS), np.int64)
     weights[move] = 1
     assert number_nodes(search.problem, tokens, search.scratch)
-    return bool(moves.mutate(search.problem, tokens, search.room, search.scratch, weights, make_state(seed)))
+    return bool(
+        moves.mutate(search.problem, search.caches, tokens, search.room, search.scratch, weights, make_state(seed))
+    )
 
 
 def rows(tokens: Tokens) -> list[tuple[int, int, int]]:
