@@ -153,13 +153,13 @@ class LinkTable:
         """Pitches of the way from every place to every other, places x places; of two ways both have as many."""
         last, source = self.before[0], np.arange(self.before.shape[1])[:, None]
         known = last >= 0
-        link, before = np.where(known, last, 0), np.zeros_like(last)
+        link = np.where(known, last, 0)
+        found: IntArray = np.zeros_like(last)
         while known.any():  # one more link of every way
-            found: IntArray = np.where(known, before[source, self.start[link]] + self.pitches[link], 0)
+            before, found = found, np.where(known, found[source, self.start[link]] + self.pitches[link], 0)
             if (found == before).all():
                 break
-            before = found
-        return before
+        return found
 
 
 def ring_order(width: int, height: int) -> list[tuple[int, int]]:

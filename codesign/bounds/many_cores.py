@@ -19,7 +19,7 @@ from codesign.scheduling.segments.evaluate import OWN_RULES, SEMANTICS, Evaluato
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-LISTED = 20_000
+LISTED = 50_000
 """The most designs of a space that are bounded: each is built."""
 
 

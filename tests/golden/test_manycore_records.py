@@ -110,6 +110,14 @@ def test_a_search_finds_less_than_recorded_and_no_less_than_the_bound(program: s
     assert bound.energy_pj <= recorded.rows[0].energy_pj and bound.time <= recorded.rows[0].time
 
 
+@pytest.mark.parametrize("run", [*runs("set"), *runs("gemini")], ids=lambda run: run.name)
+def test_no_recorded_scheme_is_below_the_bound(run: Run) -> None:
+    for scheme in run.schemes if run.core_known else ():
+        evaluator = evaluator_of(run, scheme)
+        whole, bound = evaluator.evaluate(scheme.tree), bound_of(evaluator, run.batch)
+        assert bound.energy_pj < whole.rows[0].energy_pj and bound.time < whole.rows[0].time and bound.edp < whole.edp
+
+
 @pytest.mark.parametrize("run", [run for run in runs("gemini") if run.core_known], ids=lambda run: run.name)
 def test_a_spent_budget_leaves_a_start_below_the_record(run: Run) -> None:
     evaluator = Evaluator(run.system, run.network, SEMANTICS["gemini"])
@@ -140,6 +148,14 @@ def test_searches_with_and_without_loads_in_view(monkeypatch: pytest.MonkeyPatch
     (one,) = found["in_view"]
     assert one["loss"] >= 1 and one["loss_in_view"] >= 1 and one["predicted"] > 0
     assert found["loss_in_view_worst"] == one["loss_in_view"] - 1
+
+
+def test_searches_write_their_table(tmp_path: Path) -> None:
+    found = main(Config("gemini", DATA, search=True, seconds=0.02, only="bert_4x4", table=tmp_path / "races.csv"))
+    _, line = (tmp_path / "races.csv").read_text().splitlines()
+    assert line.startswith("bert_4x4_b16") and float(line.split(",")[3]) == pytest.approx(
+        found["gap_median"], abs=0.005
+    )
 
 
 def test_runs_are_picked_by_name() -> None:

@@ -33,14 +33,16 @@ more than the time of the cut, also step by step (rule M33).
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import inf
 from typing import final
 
 import numpy as np
 
-from codesign.core.kernel_library import FloatArray
+from codesign.arch.many_core import VectorMacCore
+from codesign.core.kernel_library import FloatArray, IntArray
 from codesign.scheduling.segments.evaluate import Evaluator
-from codesign.scheduling.segments.kernels import bound_parts
+from codesign.scheduling.segments.kernels import bound_parts, core_mapper
 from codesign.scheduling.segments.kernels.machine import LANE_PJ, Caches, Problem
 from codesign.scheduling.segments.kinds_bound import kinds_lines
 from codesign.scheduling.segments.layers import LayerKind, SegmentNetwork
@@ -53,7 +55,7 @@ from codesign.scheduling.segments.needed_words import (
     spread_of,
     words_of_channel,
 )
-from codesign.scheduling.segments.search import make_caches, problem_arrays
+from codesign.scheduling.segments.search import problem_arrays
 
 PRICES = np.logspace(-1.5, 1.5, 48)
 """Prices of time tried, of that at which energy and time count alike; each gives a line that no tree is below."""
@@ -168,6 +170,23 @@ def path_shares(network: SegmentNetwork, work: Sequence[float]) -> tuple[list[in
     return stretches, [(float(first), float(second)) for first, second in np.minimum(1.0, shares).round(12)]
 
 
+def _tile_caches(problem: Problem) -> Caches:
+    """Room for figures of tiles alone."""
+    shape = len(problem.table), len(problem.batches), len(problem.parts)
+    ranked, *leaves, usage, keys, counts = (
+        np.zeros((1,) * rank, np.int64) for rank in (4, 1, 1, 2, 4, 3, 3, 2, 3, 1, 1)
+    )
+    figures, costs = np.zeros((1, 1)), np.zeros((1, 1))
+    tiles = np.zeros((*shape, core_mapper.FIGURES + 1))
+    return Caches._make([ranked, np.zeros(shape, np.int64), tiles, *leaves, figures, usage, keys, costs, counts])
+
+
+@lru_cache(maxsize=128)
+def _known_tiles(core: VectorMacCore, cores: int, batch: int, row: bytes) -> list[tuple[IntArray, FloatArray]]:
+    """Figures of the tiles of a layer on a core, for all systems with so many of them; empty until they are put there."""
+    return []
+
+
 def _front_of(problem: Problem, caches: Caches, layer: int, spread: bound_parts.Spread) -> FloatArray:
     """Energy, core time and idle time of a layer's best options, n x 3; where no core holds its tiles, of tiles of any size."""
     room = np.zeros((len(problem.batches) * len(problem.parts), 3))
@@ -194,14 +213,19 @@ def _alone_pj(problem: Problem, evaluator: Evaluator, number: int, readers: bool
 
 def _stretches_of(evaluator: Evaluator, problem: Problem, needed: NeededWords, prices: Prices) -> list[Stretch]:
     """Stretches of all layers; equal ones once, with how many there are."""
-    network, caches, lanes = evaluator.network, make_caches(problem), problem.prices[LANE_PJ] > 0.0
+    network, caches, lanes = evaluator.network, _tile_caches(problem), problem.prices[LANE_PJ] > 0.0
+    core, cores, batch = evaluator.system.core, evaluator.system.cores, int(problem.batches[-1])
     known: dict[tuple[object, ...], FloatArray] = {}
     options, alike = [], []
     for layer in range(len(problem.table)):
         spread = spread_of(evaluator, needed, prices, layer)
         key = (problem.table[layer].tobytes(), *spread[:7])
         if key not in known:
+            tiles = _known_tiles(core, cores, batch, problem.table[layer].tobytes())
+            if tiles:
+                caches.core_known[layer], caches.core_figures[layer] = tiles[0]
             known[key] = _front_of(problem, caches, layer, spread)
+            tiles[:] = [(caches.core_known[layer], caches.core_figures[layer])]
         options.append(known[key])
         alike.append(key)
     numbers, shares = path_shares(network, [min(1e300, float(front[:, 1].min())) for front in options])
@@ -278,10 +302,9 @@ def bound_of(evaluator: Evaluator, batch: int) -> SegmentBound:
     energy = fixed + float(least_totals(stretches, np.zeros(1), lane_pj)[0])
     least_time = max(moving, _least_time(stretches))
     price = energy / max(least_time, 1e-9) * PRICES
-    totals = [
-        fixed + least_totals(stretches, price * share, lane_pj) + price * (1.0 - share) * moving for share in OF_CORES
-    ]
-    lines = np.stack([price, np.max(totals, axis=0)], axis=1)
+    of_cores, of_dram = np.outer(OF_CORES, price), np.outer(1.0 - np.array(OF_CORES), price)
+    totals = least_totals(stretches, of_cores.ravel(), lane_pj).reshape(of_cores.shape) + of_dram * moving
+    lines = np.stack([price, fixed + totals.max(axis=0)], axis=1)
     return SegmentBound(least_product(lines, energy, least_time), energy, least_time, needed.moved)
 
 

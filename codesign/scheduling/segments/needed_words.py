@@ -48,6 +48,7 @@ class Prices:
         reach: Of links by which n cores receive a word that one place has, n from 0 (rule M66).
         more: Of links by which n cores receive a word that one of them has received.
         ways: Of a word for each of n cores from the ports of a DRAM, together.
+        port_words: Words a cycle from all ports together; 0 where links do not bound runs.
     """
 
     hop: float
@@ -58,6 +59,7 @@ class Prices:
     reach: FloatArray
     more: FloatArray
     ways: FloatArray
+    port_words: int
 
 
 def prices_of(evaluator: Evaluator, problem: Problem) -> Prices:
@@ -84,6 +86,7 @@ def prices_of(evaluator: Evaluator, problem: Problem) -> Prices:
         reach,
         more.astype(np.float64),
         np.append(0.0, apart),
+        port_words(evaluator)[0] if evaluator.semantics.leaf_links else 0,
     )
 
 
@@ -238,7 +241,7 @@ def spread_of(evaluator: Evaluator, needed: NeededWords, prices: Prices, number:
         prices.floor,
         float(needed.of_run[number]),
         float(needed.of_sample[number]),
-        port_words(evaluator)[0] if evaluator.semantics.leaf_links else 0,
+        prices.port_words,
         prices.reach,
         prices.more,
         prices.ways,
