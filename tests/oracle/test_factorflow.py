@@ -20,7 +20,6 @@ from experiments.factorflow_rules import (
     read_recorded,
 )
 from experiments.factorflow_search import divisors, layouts, solve
-from tests.examples import ALL
 
 DATA = Path(__file__).parents[1] / "data" / "factorflow"
 FREE = (None, None, None)
