@@ -13,6 +13,7 @@ Both are given logarithms of metrics, since the share is one of logarithms. Boxe
 A run adds to what the file `--out` holds, after every seed.
 """
 
+import csv
 import json
 import math
 import sys
@@ -256,6 +257,23 @@ def summary(box: str, name: str, runs: list[Run]) -> dict[str, Any]:
     }
 
 
+def write_table(path: Path, results: list[dict[str, Any]]) -> None:
+    """The results as a table of the documentation."""
+    with path.open("w", newline="") as file:
+        table = csv.writer(file, lineterminator="\n")
+        marks = " / ".join(map(str, MARKS))
+        table.writerow(
+            ["box", "optimiser", "seeds", f"{marks} trials", "worst seed", "median / longest proposal, s", "CPU s"]
+        )
+        for r in results:
+            shares = " ".join(f"{v:.3f}"[1:] if v < 1.0 else "1.00" for v in r["shares"].values())
+            seconds = f"{r['wall_s_median']:.2f} / {r['wall_s_longest']:.2f}"
+            name = f"`{r['optimizer']}`"
+            table.writerow(
+                [f"`{r['box']}`", name, r["seeds"], shares, f"{min(r['last']):.3f}"[1:], seconds, r["cpu_s_per_run"]]
+            )
+
+
 def main(arguments: list[str]) -> None:
     """Run, print a line for each box and optimiser, and write the JSON file."""
     parser = head_parser(__doc__, out=Path("runs/optimizer_peers.json"), seed=0, smoke="two trials of the cheap ones")
@@ -277,6 +295,7 @@ def main(arguments: list[str]) -> None:
                 kept = json.loads(options.out.read_text()) if options.out.exists() else []
                 kept = [r for r in kept if (r["box"], r["optimizer"]) != (box_name, name)]
                 write_json(options.out, [*kept, result])
+                write_table(options.out.with_suffix(".csv"), [*kept, result])
             print(json.dumps(result), flush=True)
 
 

@@ -1,18 +1,16 @@
-"""Which designs fail: a rule that adds up sizes, one or two capacities, or anything else, whichever told the designs seen better.
+"""Which designs fail: a rule that adds up sizes, or anything else, whichever told the designs seen better.
 
 Hardware often fails where a product of sizes is too large: a sum of their logarithms against a threshold. Logistic regression over
-logarithms of sizes and labels knows such rules from a few failures, `capacities` those that are sharp or two at once. The Gaussian process
-of labels knows any other shape, later.
+logarithms of sizes and labels knows such rules from a few failures. The Gaussian process of labels knows any other shape, later.
 """
 
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from scipy.special import expit, ndtr, softmax
+from scipy.special import expit, ndtr
 
 from codesign.optim import gp
-from codesign.optim.capacities import CapacityRules, fit_capacities
 from codesign.optim.protocols import Bools, Floats
 
 LABEL_PRIOR = gp.Prior(noise=(0.05, 1.0))
@@ -25,10 +23,7 @@ _STEPS = 50
 """Newton steps at most."""
 
 _DOUBT = 1.0
-"""By how much the log score of the classifier must be better for equal weight: its lengthscales were fitted to the same outcomes."""
-
-_TEMPER = 0.5
-"""Power of the scores: those of few designs say little."""
+"""By how much the rule's log score must be better for equal weight: its shape is an assumption."""
 
 
 @final
@@ -115,29 +110,21 @@ class Failures:
 
     Args:
         labels: A least-squares classifier (Rasmussen and Williams 2006, section 6.5).
-        rule: Logistic regression.
-        capacities: Products of sizes against limits; None without sizes.
-        scale: Ranges of the features as the rules take them: ``f``.
-        sizes: Features that are sizes.
-        weights: How far each model is believed, by how well it predicts the designs seen.
+        rule: The other model.
+        scale: Ranges of the features as the rule takes them: ``f``.
+        weight: How far the rule is believed rather than the classifier: by how well each predicts the designs seen, from 0 to 1.
     """
 
     labels: gp.GaussianProcess
     rule: LinearRule
-    capacities: CapacityRules | None
     scale: Floats
-    sizes: tuple[int, ...]
-    weights: Floats
+    weight: float
 
     def probability(self, features: Floats) -> Floats:
         """That designs work: ``n x f`` to ``n``."""
         mean, deviation = self.labels.predict(features)
         smooth = ndtr(mean / np.sqrt(deviation**2 + self.labels.noise * self.labels.scale**2))
-        scaled = features * self.scale
-        total = self.weights[0] * smooth + self.weights[1] * self.rule.probability(scaled)
-        if self.capacities is not None:
-            total = total + self.weights[2] * self.capacities.probability(scaled[:, self.sizes])
-        return np.asarray(total)
+        return np.asarray((1.0 - self.weight) * smooth + self.weight * self.rule.probability(features * self.scale))
 
 
 def fit_failures(geometry: gp.Geometry, features: Floats, works: Bools) -> Failures:
@@ -146,8 +133,5 @@ def fit_failures(geometry: gp.Geometry, features: Floats, works: Bools) -> Failu
     ranges = np.array(geometry.ranges or [0.0] * len(geometry.ordered))[list(geometry.owners)]
     scale = np.where(ranges > 0.0, ranges, 1.0)
     rule = fit_rule(features * scale, works)
-    sizes = tuple(f for f in geometry.sizes if ranges[f] > 0.0)
-    capacities = fit_capacities(features[:, sizes] * scale[list(sizes)], scale[list(sizes)], works) if sizes else None
-    scores = [label_log_score(labels, works) - _DOUBT, rule.log_score]
-    scores += [] if capacities is None else [capacities.log_score]
-    return Failures(labels, rule, capacities, scale, sizes, np.asarray(softmax(_TEMPER * np.array(scores))))
+    weight = float(expit(rule.log_score - label_log_score(labels, works) - _DOUBT))
+    return Failures(labels, rule, scale, weight)

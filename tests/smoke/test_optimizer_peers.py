@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from codesign.core.errors import UserError
-from codesign.optim.outcomes import parse_constraints
 from codesign.optim.optimizer import Optimizer
+from codesign.optim.outcomes import parse_constraints
 from codesign.optim.protocols import Problem
 from experiments import optimizer_peers
 from experiments.outer_loop import box_of

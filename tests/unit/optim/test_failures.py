@@ -32,7 +32,7 @@ def test_a_region_that_is_no_sum_of_logarithms_is_left_to_the_process() -> None:
     features, sizes = drawn(80, 3)
     works = (sizes[:, 0] > 2) & (sizes[:, 0] < 32) & (sizes[:, 1] > 8) & (sizes[:, 1] < 128)
     found = fit_failures(geometry_of(SPACE), features, works)
-    assert found.weights[0] > 0.9
+    assert found.weight < 0.05
     others, theirs = drawn(200, 103)
     truth = (theirs[:, 0] > 2) & (theirs[:, 0] < 32) & (theirs[:, 1] > 8) & (theirs[:, 1] < 128)
     assert ((found.probability(others) > 0.5) == truth).mean() >= 0.9
