@@ -20,6 +20,8 @@ import sys
 import time
 import warnings
 from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, final
 
@@ -109,13 +111,12 @@ class PlainBoTorch:
 
         metrics = np.concatenate([history.objectives, history.outcomes], axis=1)
         models = [self._model(history.indices, _logs(column), labels) for column in metrics.T]
-        m, limits = len(self.problem.objectives), []
+        m, limits = len(self.problem.objectives), list[partial[Any]]()
         for k, constraint in enumerate(self.problem.constraints):
-            sign, bound = (1.0 if constraint.upper else -1.0), math.log(constraint.bound)
-            limits.append(lambda y, k=k, sign=sign, bound=bound: sign * (-y[..., m + k] - bound))
+            limits.append(partial(_excess, m + k, 1.0 if constraint.upper else -1.0, math.log(constraint.bound)))
         if not history.valid.all():
             models.append(self._model(history.indices, np.where(history.valid, 1.0, -1.0), labels))
-            limits.append(lambda y: -y[..., -1])
+            limits.append(partial(_excess, -1, 1.0, 0.0))
         complete = np.isfinite(history.objectives).all(axis=1)
         good = satisfied(self.problem, history)
         best = front(history.objectives[good if good.any() else complete])
@@ -153,6 +154,11 @@ class PlainBoTorch:
         return model
 
 
+def _excess(column: int, sign: float, bound: float, outcomes: Any) -> Any:
+    """How far the negative of an outcome exceeds a bound; below zero where the bound is kept."""
+    return sign * (-outcomes[..., column] - bound)
+
+
 def _logs(values: Floats) -> Floats:
     """Minus the logarithm, for maximisation."""
     return -np.log(values)
@@ -162,16 +168,15 @@ class AxDefault:
     """Ax's `Client` with all its defaults, on the logarithm of every metric; a repeat counts as a trial."""
 
     def __init__(self, space: Space, objectives: tuple[str, ...], power_limit_w: float | None, seed: int) -> None:
-        from ax.api.client import Client
-        from ax.api.configs import ChoiceParameterConfig
+        client, configs = import_module("ax.api.client"), import_module("ax.api.configs")
 
         parameters = []
         for parameter in space.parameters:
             values: Any = [v if isinstance(v, int | str) else float(v) for v in parameter.choices]
             kind = {int: "int", str: "str", float: "float"}[type(values[0])]
-            parameters.append(ChoiceParameterConfig(parameter.name, values, kind, is_ordered=parameter.ordered))
+            parameters.append(configs.ChoiceParameterConfig(parameter.name, values, kind, is_ordered=parameter.ordered))
         self._space, self._names, self._limit = space, objectives, power_limit_w
-        self._client, self._trials = Client(random_seed=seed), dict[str, int]()
+        self._client, self._trials = client.Client(random_seed=seed), dict[str, int]()
         self._client.configure_experiment(parameters)
         limits = None if power_limit_w is None else [f"power <= {math.log(power_limit_w)}"]
         self._client.configure_optimization(", ".join(f"-{name}" for name in objectives), limits)
