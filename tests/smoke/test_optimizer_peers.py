@@ -1,0 +1,40 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from codesign.core.errors import UserError
+from codesign.optim.optimizer import Optimizer
+from codesign.optim.outcomes import parse_constraints
+from codesign.optim.protocols import Problem
+from experiments import optimizer_peers
+from experiments.outer_loop import box_of
+
+
+def test_shares_and_times_are_written_for_each_optimiser(tmp_path: Path) -> None:
+    out = tmp_path / "peers.json"
+    optimizer_peers.main(["--smoke", "--out", str(out)])
+    written = json.loads(out.read_text())
+    assert [r["optimizer"] for r in written] == ["mobo:black", "nsga2:5"]
+    for result in written:
+        assert 0.0 < result["shares"]["8"] <= 1.0
+        assert result["wall_s_median"] <= result["wall_s_longest"]
+
+
+def test_ax_that_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "ax.api.client", None)
+    with pytest.raises(UserError, match="Ax is not installed"):
+        optimizer_peers.optimizer_of("ax", box_of("small"), 0)
+
+
+@pytest.mark.slow
+def test_plain_botorch_learns_from_designs_that_fail() -> None:
+    box = box_of("leacp")
+    problem = Problem(box.space, box.objectives, parse_constraints(["power<=0.5"]))
+    optimizer = Optimizer(problem, optimizer_peers.PlainBoTorch(problem, samples=8, restarts=1, raw=16))
+    for _ in range(17):
+        (point,) = optimizer.ask(1)
+        optimizer.tell(point, *box.evaluate(point))
+    assert len(np.unique(optimizer.history().indices, axis=0)) == 17
+    assert not optimizer.history().valid.all()
