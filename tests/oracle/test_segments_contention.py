@@ -193,3 +193,15 @@ def test_a_search_with_loads_in_view_sees_what_the_evaluation_sees() -> None:
     found = search.run()
     assert search.value(search.best) == pytest.approx(np.log(found.evaluation.edp), abs=1e-9)
     assert bound_of(evaluator, run.batch).edp <= found.evaluation.edp
+
+
+def test_words_hold_up_those_that_pass_where_they_do() -> None:
+    mesh = Evaluator(pair(), CHAIN, MESH_RULES).fabric
+    mine, other = np.zeros((2, fabric.counter_size(mesh)), np.int64)
+    first, second = fabric.LINKS + 4 * mesh.height, fabric.LINKS + 4 * mesh.height + 1
+    mine[first], other[second] = 10 * mesh.link_words, 30 * mesh.link_words
+    assert fabric.crowding_cycles(mesh, mine, mine + other) == 0, "on another link"
+    other[first] = 20 * mesh.link_words
+    assert fabric.crowding_cycles(mesh, mine, mine + other) == 20 * (100 + mesh.margin) // 100
+    other[fabric.PORTS] = 50 * mesh.dram_words
+    assert fabric.crowding_cycles(mesh, mine, mine + other) == 50, "all wait for the DRAM"
