@@ -29,10 +29,12 @@ settings.register_profile(
 settings.load_profile("repeatable")
 
 
-@pytest.fixture(autouse=True)
-def searches_end_without_bounding_what_was_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, scope="session")
+def searches_end_without_bounding_what_was_not_tried() -> Iterator[None]:
     """Studies of tests take no CPU seconds after the search, unless they ask for them."""
-    monkeypatch.setattr("codesign.study.specification.DEFAULT_CERTIFY_S", 0.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("codesign.study.specification.DEFAULT_CERTIFY_S", 0.0)
+        yield
 
 
 KINDS = ("oracle", "service", "speed")
