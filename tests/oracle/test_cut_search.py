@@ -15,7 +15,6 @@ from codesign.scheduling.fused.scheduler import best_with_halos
 from codesign.workloads.builder import NetworkBuilder
 from codesign.workloads.network import Network
 
-
 NOTHING_FITS = {7, 8, 11, 17, 31, 34, 44, 45}
 """Seeds of chains of which no mapping fits."""
 
