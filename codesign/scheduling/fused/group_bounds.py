@@ -5,7 +5,7 @@ between two of them a tensor stays. So each operator of a group may only have ce
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -195,7 +195,7 @@ def _lesser(a: Pair, b: Pair) -> Pair:
     return min(a[0], b[0]), min(a[1], b[1])
 
 
-def _least(pairs: Iterator[Pair] | Sequence[Pair]) -> Pair:
+def _least(pairs: Iterable[Pair]) -> Pair:
     every = list(pairs)
     return min(e for e, _ in every), min(s for _, s in every)
 

@@ -11,7 +11,7 @@ search then treats it like any other, and what it finds is counted like any othe
   wait are set aside in the shared level.
 * H5, Counting: The run is rewritten into operators with the step as a dimension.
 * H6, Search: At most one run is cut. Every run, number of steps and choice for each halo is a case (corollary 4), so
-  work grows with the square of the chain's length.
+  work grows with the square of the chain's length. Of cuts that are mirror images one is searched (`cut_search.py`).
 """
 
 import itertools
