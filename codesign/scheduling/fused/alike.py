@@ -45,6 +45,10 @@ class Front(Protocol):
         """A mapping of the operator that stands for this one, in this one's names."""
 
 
+Known = tuple[Front, tuple[float, float]]
+"""What one operator can do, and its least energy and seconds."""
+
+
 @final
 class RenamedFront:
     """The front of one operator in the names of another of the same shape.
@@ -112,14 +116,14 @@ def renamed_front(front: Front, operator: Operator) -> Front:
     return front if front.operator is operator else RenamedFront(front, operator)
 
 
-@final
 class Patterns:
     """Runs of operators told apart by what they do, not by their names.
 
     Args:
         operators: All of them, in order.
         shapes: For each of them, equal where they differ in names only.
-        users: For each intermediate the operators that use it.
+        spans: For each intermediate the first and the last operator that it stays for.
+        cut: In a window, tensors that operators outside it use too; none if the operators are all there are.
         single: Dimensions whose shared loops have tiles of 1.
     """
 
@@ -127,10 +131,11 @@ class Patterns:
         self,
         operators: Sequence[Operator],
         shapes: Sequence[object],
-        users: Mapping_[str, Sequence[int]],
+        spans: Mapping_[str, tuple[int, int]],
+        cut: frozenset[str] | None,
         single: frozenset[str],
     ) -> None:
-        self.operators, self.users, self.single = operators, users, single
+        self.operators, self.spans, self.cut, self.single = operators, spans, cut, single
         numbers: dict[object, int] = {}
         self.shapes = [numbers.setdefault(shape, len(numbers)) for shape in shapes]
         self._numbers: dict[object, int] = {}
@@ -145,6 +150,10 @@ class Patterns:
         loops = tuple((tuple(self._dims[i][loop.of(i)] for i in each), loop.tile) for loop in context)
         return number, held, loops
 
+    def number(self, first: int, last: int) -> int:
+        """Equal for two runs that have the same rows inside the same loops."""
+        return self._run(first, last)[0]
+
     def _run(self, first: int, last: int) -> tuple[int, dict[str, int]]:
         """The number of the pattern of operators first..last, and that of each intermediate."""
         if (first, last) not in self._runs:
@@ -155,12 +164,17 @@ class Patterns:
                 operator = self.operators[i]
                 used = []
                 for t in operator.operands:
-                    if t.name in self.users:
+                    if t.name in self.spans:
                         at = tensors.setdefault(t.name, len(tensors))
                         used.append((at, tuple(ranks.setdefault((t.name, r), len(ranks)) for r in t.ranks)))
                 pattern.append((self.shapes[i], tuple(used), tuple(d in self.single for d in operator.bounds)))
-            inside = tuple(first <= self.users[t][0] and self.users[t][-1] <= last for t in tensors)
-            key = tuple(pattern), inside
+            inside = tuple(first <= self.spans[t][0] and self.spans[t][1] <= last for t in tensors)
+            ends = (first == 0, last == len(self.operators) - 1) if self.cut is not None else ()
+            cut = tuple(
+                (max(self.spans[t][0], first) - first, min(self.spans[t][1], last) - first) if t in self.cut else ()
+                for t in tensors
+            ) if self.cut else ()
+            key = tuple(pattern), inside, cut, ends
             self._runs[first, last] = self._numbers.setdefault(key, len(self._numbers)), tensors
         return self._runs[first, last]
 

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,8 +14,10 @@ from codesign.formats.accelforge.workload import Workload
 from codesign.mappers.labels.program import STEPS, sweep_limit
 from codesign.mappers.labels.sweep import Array
 from codesign.mapping.looptree import Goal, Machine, Operator
-from codesign.scheduling.fused.alike import Front, Patterns, renamed_front, shape_of
-from codesign.scheduling.fused.operator_front import CopyFront, JoinFront, Limits, Loops, Mapping, OperatorFront, TimeUp
+from codesign.scheduling.fused.alike import Front, Known, Patterns, renamed_front, shape_of
+from codesign.scheduling.fused.blocks import Floors, block_floors
+from codesign.scheduling.fused.operator_front import CopyFront, JoinFront, Limits, Loops, OperatorFront, TimeUp
+from codesign.scheduling.fused.operator_front import Mapping as OwnMapping
 from codesign.scheduling.fused.pareto import undominated
 from codesign.scheduling.fused.shared_loops import SharedLoop
 from codesign.scheduling.fused.trace import Part, trace
@@ -25,6 +27,9 @@ GOOD_SHARE = 0.3
 
 GOOD = ((1, 0.02), (4, 0.02), (4, 0.1), (4, 0.5))
 """Operators under shared loops at most, and how far above its bound each operator may take `NEAR` of them, one attempt after the other."""
+
+BLOCK_SHARE = 0.3
+"""Part of the time for bounds of windows, where a good schedule is far from the bound of single operators."""
 
 NEAR = 20
 """Operators among which one may spend more than its least, as those of a block do."""
@@ -84,6 +89,9 @@ class Fusion:
         goal: Objective.
         loops_per_dim, loops: Most shared loops over one dimension of an operator, and in all.
         single: Dimensions whose shared loops have tiles of 1.
+        cut: Of a window of a larger graph: tensors that operators outside it use too, with the first and last operator that they
+            stay for (F7).
+        known: Operators by their shape, where several searches share them; more are added.
     """
 
     def __init__(
@@ -95,12 +103,16 @@ class Fusion:
         loops_per_dim: int = 1,
         loops: float = math.inf,
         single: frozenset[str] = frozenset(),
+        cut: Mapping[str, tuple[int, int]] | None = None,
+        known: dict[object, Known] | None = None,
     ) -> None:
-        self.single = single
+        self.single, self.machines = single, machines
+        self.windowed, self.cut = cut is not None, cut or {}
         self.operators, self.goal, self.loops_per_dim, self.loops = operators, goal, loops_per_dim, loops
         self.between = between
         self.leak = machines[0][0].leak_w
         self.users = {t: [i for i, o in enumerate(operators) if any(t == x.name for x in o.operands)] for t in between}
+        self.spans = {t: (u[0], u[-1]) for t, u in self.users.items()} | dict(self.cut)
         self.joins = {
             out: tuple(t.tensor for t in o.operands if not t.output)
             for o in operators
@@ -108,39 +120,56 @@ class Fusion:
             for out in (t.name for t in o.operands if t.output)
         }
         self.shapes = [shape_of(o, m, between) for o, m in zip(operators, machines, strict=True)]
+        known = {} if known is None else known
         self.distinct: dict[object, Front] = {}
         self.fronts: list[Front] = []
         for operator, machine, shape in zip(operators, machines, self.shapes, strict=True):
-            if shape not in self.distinct:
-                self.distinct[shape] = _front_of(operator)(operator, machine, between, goal, self.leak)
+            if shape not in known:
+                front = _front_of(operator)(operator, machine, between, goal, self.leak)
+                known[shape] = front, front.least()
+            self.distinct[shape] = known[shape][0]
             self.fronts.append(renamed_front(self.distinct[shape], operator))
         self.capacity = self.fronts[0].capacity
-        least = {shape: front.least() for shape, front in self.distinct.items()}
-        self.least = [least[shape] for shape in self.shapes]
-        self.total = (sum(e for e, _ in self.least), sum(s for _, s in self.least))
+        self.least = [known[shape][1] for shape in self.shapes]
+        self.floors = Floors.of(self.least)
         self.limit = math.inf
         self.stop, self.most, self.scored = math.inf, math.inf, 0
         self.longest, self.beam = math.inf, math.inf
-        self._patterns = Patterns(operators, self.shapes, self.users, single)
+        self._patterns = Patterns(operators, self.shapes, self.spans, frozenset(self.cut) if self.windowed else None, single)
         self._of = [sorted({t.name for t in o.operands} & between) for o in operators]
         self._touching: dict[tuple[int, int], list[str]] = {}
         self._apart: dict[int, int] = {}
         self._loop_dims: dict[tuple[int, int], list[tuple[tuple[int, str], ...]]] = {}
         self._indexed: dict[tuple[str, tuple[SharedLoop, ...]], bool] = {}
 
+    # ------------------------------------------------------------------ windows
+
+    def window(self, first: int, last: int, goal: Goal, leak: float, known: dict[object, Known]) -> "Fusion":
+        """The search over operators first..last alone: what others use of their tensors is free (F7)."""
+        operators = self.operators[first : last + 1]
+        machines = [[replace(m, leak_w=leak) for m in ms] for ms in self.machines[first : last + 1]]
+        used = frozenset(self.touching(first, last))
+        cut = {
+            t: (max(self.spans[t][0] - first, 0), min(self.spans[t][1], last) - first)
+            for t in used
+            if not self.inside(t, first, last)
+        }
+        return Fusion(operators, machines, used, goal, self.loops_per_dim, self.loops, self.single, cut, known)
+
+    def pattern(self, first: int, last: int) -> int:
+        """Equal for windows that differ in names only."""
+        return self._patterns.number(first, last)
+
     # ------------------------------------------------------------------ limits
 
-    def rest(self, first: int, last: int) -> tuple[float, float]:
-        """Least energy and seconds of the operators outside first..last."""
-        inside = self.least[first : last + 1]
-        return self.total[0] - sum(e for e, _ in inside), self.total[1] - sum(s for _, s in inside)
+    @property
+    def total(self) -> tuple[float, float]:
+        """Least energy and seconds of all operators."""
+        return self.floors.rest(0, -1)
 
     def prune(self, rows: Array, first: int, last: int) -> Array:
         """Which rows of operators first..last may be part of something within the limit."""
-        energy, seconds = self.rest(first, last)
-        e, s = rows[:, -2] + energy, rows[:, -1] + seconds
-        leaked = e + self.leak * s
-        worth = leaked if self.goal is Goal.ENERGY else s if self.goal is Goal.LATENCY else leaked * s
+        worth = self.floors.worth(rows[:, -2], rows[:, -1], first, last, self.goal, self.leak)
         width = rows.shape[1] - 2
         return np.flatnonzero((worth <= self.limit) & (rows[:, :width].sum(axis=1) <= self.capacity))
 
@@ -148,8 +177,8 @@ class Fusion:
 
     def inside(self, tensor: str, first: int, last: int) -> bool:
         """Whether only operators first..last use the tensor."""
-        users = self.users[tensor]
-        return first <= users[0] and users[-1] <= last
+        begin, end = self.spans[tensor]
+        return first <= begin and end <= last
 
     def touching(self, first: int, last: int) -> list[str]:
         """Shared tensors that operators first..last use."""
@@ -200,42 +229,84 @@ class Fusion:
         """Ways to share a loop among operators first..last: one dimension in each, agreeing on the tensors between them."""
         if (first, last) in self._loop_dims:
             return self._loop_dims[first, last]
+        if self.open(first, last):
+            return self._open_dims(first, last)
         found, hopes = [], False
         for dim in self.operators[first].bounds:
-            chosen = {first: dim}
-            pending, good = [first], True
-            while pending and good:
-                user = pending.pop()
-                for tensor in self._of[user]:
-                    if not self.inside(tensor, first, last):
-                        continue
-                    rank = self.axis_of(user, tensor, chosen[user])
-                    if rank is None:
-                        continue
-                    for other in self.users[tensor]:
-                        match = self.dim_of(other, tensor, rank)
-                        if match is None or chosen.get(other, match) != match:
-                            good = False
-                        elif other not in chosen:
-                            chosen[other] = match
-                            pending.append(other)
-            bounds = {self.operators[u].bounds[d] for u, d in chosen.items()}
-            alike = good and len(bounds) == 1 and bounds.pop() > 1
-            hopes = hopes or (alike and any(self._reaches(u, d, first, last) for u, d in chosen.items()))
-            if (
-                alike
-                and len(chosen) == last - first + 1
-                and follows([(self.operators[u], d) for u, d in sorted(chosen.items())])
-            ):
+            chosen = self._moved(first, dim, first, last)
+            if chosen is None:
+                continue
+            hopes = hopes or any(self._reaches(u, d, first, last) for u, d in chosen.items())
+            if len(chosen) == last - first + 1 and self._follow(chosen):
                 found.append(tuple(sorted(chosen.items())))
         self._loop_dims[first, last] = found
         if not hopes:  # more operators inside only add to what must agree, and none of them is reached
             self._apart[first] = min(last, self._apart.get(first, last))
         return found
 
+    def _moved(self, operator: int, dim: str, first: int, last: int) -> dict[int, str] | None:
+        """What a loop over a dimension of one operator is in the others that share tensors of first..last; None if they disagree."""
+        chosen, pending = {operator: dim}, [operator]
+        while pending:
+            user = pending.pop()
+            for tensor in self._of[user]:
+                rank = self.axis_of(user, tensor, chosen[user]) if self._bound(tensor, first, last) else None
+                if rank is None:
+                    continue
+                for other in self.users[tensor]:
+                    match = self.dim_of(other, tensor, rank)
+                    if match is None or chosen.get(other, match) != match:
+                        return None
+                    if other not in chosen:
+                        chosen[other] = match
+                        pending.append(other)
+        bounds = {self.operators[u].bounds[d] for u, d in chosen.items()}
+        return chosen if len(bounds) == 1 and bounds.pop() > 1 else None
+
+    def _bound(self, tensor: str, first: int, last: int) -> bool:
+        """Whether all users of a tensor must agree on a loop around first..last."""
+        return self.inside(tensor, first, last) and tensor not in self.cut
+
+    def _follow(self, chosen: dict[int, str]) -> bool:
+        return follows([(self.operators[u], d) for u, d in sorted(chosen.items())])
+
+    def open(self, first: int, last: int) -> bool:
+        """Whether a part may go on among operators that were left out (B1)."""
+        return self.windowed and (first == 0 or last == len(self.operators) - 1)
+
+    def _open_dims(self, first: int, last: int) -> list[tuple[tuple[int, str], ...]]:
+        """The same where operators that were left out may connect others: what no tensor connects chooses alone.
+
+        Operators that fall into connected runs, one after another, are no part: each run alone holds less.
+        """
+        groups: list[set[int]] = []
+        for start in range(first, last + 1):
+            if any(start in group for group in groups):
+                continue
+            linked, pending = {start}, [start]
+            while pending:
+                for tensor in self._of[pending.pop()]:
+                    new = set(self.users[tensor]) - linked if self._bound(tensor, first, last) else set[int]()
+                    linked |= new
+                    pending += new
+            groups.append(linked)
+        self._loop_dims[first, last] = found = []
+        if len(groups) > 1 and all(max(g) - min(g) + 1 == len(g) for g in groups):
+            return found
+        ways = []
+        for group in groups:
+            start = min(group)
+            moved = [self._moved(start, dim, first, last) for dim in self.operators[start].bounds]
+            ways.append([c for c in moved if c is not None and len(c) == len(group) and self._follow(c)])
+        for chosen in itertools.product(*ways):
+            dims = tuple(sorted((u, d) for part in chosen for u, d in part.items()))
+            if len({self.operators[u].bounds[d] for u, d in dims}) == 1:
+                found.append(dims)
+        return found
+
     def _reaches(self, operator: int, dim: str, first: int, last: int) -> bool:
         """Whether the dimension indexes an intermediate that operators after `last` use, none before `first`."""
-        of = (t for t in self._of[operator] if first <= self.users[t][0] and last < self.users[t][-1])
+        of = (t for t in self._of[operator] if first <= self.spans[t][0] and last < self.spans[t][1])
         return any(self.axis_of(operator, t, dim) is not None for t in of)
 
     def more_loops(self, first: int, last: int, context: tuple[SharedLoop, ...]) -> Iterator[tuple[SharedLoop, ...]]:
@@ -267,13 +338,14 @@ class Fusion:
 
         More loops inside only add constraints, so a context that fails fails with everything inside it.
         """
-        energy, seconds = self.rest(first, last)
+        energy = seconds = 0.0
         for i in range(first, last + 1):
             least = self.fronts[i].cheapest(tuple((loop.of(i), loop.tile) for loop in context))
             if least is None:
                 return False
             energy, seconds = energy + least[0], seconds + least[1]
-        return self.goal.of(energy, seconds, self.leak) <= self.limit
+        worth = self.floors.worth(np.array([energy]), np.array([seconds]), first, last, self.goal, self.leak)
+        return bool(worth[0] <= self.limit)
 
     # ------------------------------------------------------------------ fronts
 
@@ -282,6 +354,12 @@ class Fusion:
         front = self.fronts[operator]
         loops: Loops = tuple((loop.of(operator), loop.tile) for loop in context)
         rows = front.front(chip & front.tensors, loops)
+        free = sorted(t for t in front.tensors & self.cut.keys() if self.inside(t, operator, operator))
+        if free:  # on the chip or not, as is better
+            ways = itertools.product((False, True), repeat=len(free))
+            each = [front.front(chip & front.tensors | {t for t, c in zip(free, w, strict=True) if c}, loops) for w in ways]
+            rows = np.concatenate(each)
+            rows = rows[undominated(rows)]
         return rows[self.prune(rows, operator, operator)]
 
     def part(self, first: int, last: int, chip: frozenset[str], context: tuple[SharedLoop, ...]) -> Array:
@@ -339,12 +417,16 @@ class Fusion:
     ) -> Iterator[tuple[int, frozenset[str], frozenset[str]]]:
         """Parts that may follow: (last operator, tensors on the chip during it, those that stay)."""
         for end in range(at, last + 1):
-            if end - at >= self.longest or end > self._apart.get(at, last):
+            if end - at >= self.longest:
                 return
+            if end > self._apart.get(at, last) and not self.open(at, end):
+                if not self.windowed:
+                    return
+                continue
             if (context and (at, end) == (first, last)) or (end > at and not self.loop_dims(at, end)):
                 continue
             for grown, stay in self._choices(first, last, at, end, live, context):
-                if context and end < last and not stay:
+                if context and end < last and not stay and not self.open(first, last):
                     continue  # nothing holds the parts together: the same as two groups
                 yield end, grown, stay
 
@@ -353,13 +435,13 @@ class Fusion:
     ) -> Iterator[tuple[frozenset[str], frozenset[str]]]:
         """For a part at..end: tensors on the chip during it, and those that stay on it afterwards."""
         inner = [t for t in self.touching(at, end) if self.inside(t, first, last)]
-        new = [t for t in inner if self.users[t][0] >= at and not self.inside(t, at, end)]
+        new = [t for t in inner if self.spans[t][0] >= at and not self.inside(t, at, end)]
         for bits in itertools.product((False, True), repeat=len(new)):
             chosen = frozenset(t for t, b in zip(new, bits, strict=True) if b)
-            if context and not all(self.indexed(t, context) for t in new):
+            if context and not all(t in self.cut or self.indexed(t, context) for t in new):
                 continue
             grown = live | chosen
-            stay = frozenset(t for t in grown if self.users[t][-1] > end)
+            stay = frozenset(t for t in grown if self.spans[t][1] > end)
             yield grown, stay
 
     def joined(
@@ -382,7 +464,7 @@ class Fusion:
 
     def mapping(
         self, operator: int, held: tuple[tuple[str, int], ...], context: tuple[SharedLoop, ...], row: Array
-    ) -> Mapping:
+    ) -> OwnMapping:
         """What an operator does inside the loops; `held` are its tensors on the chip, with the number of loops outside."""
         return self.fronts[operator].mapping(held, tuple((loop.of(operator), loop.tile) for loop in context), row)
 
@@ -414,6 +496,9 @@ class Fusion:
         if anytime:
             best = self._good(best, low, began + GOOD_SHARE * time_limit)
         self.stop = began + time_limit
+        if anytime and best.parts and best.value > low * (1 + STEPS[1]):
+            self.floors = block_floors(self, best.parts, clock.cpu_seconds() + BLOCK_SHARE * time_limit)
+            low = bound = max(low, self.floors.least(self.goal, self.leak))
         if best.value <= low * (1 + 1e-9):
             return replace(best, bound=low)
         try:
@@ -456,19 +541,20 @@ class Fusion:
         share = min(1.0, NEAR / len(self.operators))
         energy, seconds = (max(share * whole - part, 0.0) for whole, part in zip(self.total, own, strict=True))
         value = self.goal.of(energy + own[0], seconds + own[1], self.leak)
-        return Limits(energy, seconds, value * (1 + slack), self.leak)
+        return Limits(self.goal, energy, seconds, value * (1 + slack), self.leak)
 
     def _within_limit(self) -> Schedule | None:
         """The optimum, if it is at most the limit."""
-        return self._least_of([Limits(*self.rest(i, i), self.limit, self.leak) for i in range(len(self.operators))])
+        return self._least_of(self._own_limits())
+
+    def _own_limits(self) -> list[Limits]:
+        """Of every operator, if the whole keeps the limit."""
+        each = range(len(self.operators))
+        return [self.floors.limits(i, self.goal, self.limit, self.leak) for i in each]
 
     def _least_of(self, limits: Sequence[Limits]) -> Schedule | None:
         """The best schedule of operators that keep their limits."""
-        self._parts: dict[object, Array] = {}
-        limit_of = dict(zip(self.shapes, limits, strict=True))
-        for shape, front in self.distinct.items():
-            front.prepare(limit_of[shape], self.stop)
-        rows = self.sequence(0, len(self.operators) - 1, frozenset(), ())
+        rows = self._whole(limits)
         if not len(rows):
             return None
         stop, most = self.stop, self.most
@@ -479,6 +565,38 @@ class Fusion:
         parts = trace(self, rows[best])
         self.stop, self.most = stop, most
         return Schedule(values[best], values[best], energy + self.leak * seconds, seconds, parts)
+
+    def _whole(self, limits: Sequence[Limits]) -> Array:
+        """Rows of all operators that keep their limits."""
+        self._parts: dict[object, Array] = {}
+        limit_of = dict(zip(self.shapes, limits, strict=True))
+        for shape, front in self.distinct.items():
+            front.prepare(limit_of[shape], self.stop)
+        return self.sequence(0, len(self.operators) - 1, frozenset(), ())
+
+    def bound(self, floors: Floors, top: float, stop: float) -> float:
+        """The least value of a window, or what it is not below (F7).
+
+        Args:
+            floors: Bounds of the operators before and behind each.
+            top: A value that is reached.
+            stop: CPU seconds at which to end.
+        """
+        self.floors = floors
+        low = floors.least(self.goal, self.leak)
+        self.stop, self.most, found = stop, math.inf, low
+        try:
+            for tried in range(1, len(STEPS) + 1):
+                self.limit = sweep_limit(low, tried, top * (1 + 1e-12))
+                rows = self._whole(self._own_limits())
+                if len(rows):
+                    return min(self.goal.of(float(e), float(s), self.leak) for e, s in rows[:, -2:])
+                found = max(found, min(self.limit, top))
+                if self.limit >= top:
+                    break
+        except TimeUp:
+            pass
+        return found
 
     def separate(self) -> Schedule:
         """A schedule in which nothing stays on the chip: the operators weigh seconds against energy alike.
@@ -510,7 +628,7 @@ def _front_of(operator: Operator) -> type[OperatorFront] | type[CopyFront] | typ
     return CopyFront if len(operator.operands) == 2 and operator.operands[0].axes else JoinFront
 
 
-def _alone(operator: Operator, energy: float, seconds: float, mapping: Mapping) -> Part:
+def _alone(operator: Operator, energy: float, seconds: float, mapping: OwnMapping) -> Part:
     """An operator that runs alone."""
     leaf = Leaf(operator, mapping.machine, mapping.nest, 0, ()) if mapping.nest else None
     bits = sum(b for _, _, b in leaf.nodes()) if leaf is not None else 0.0

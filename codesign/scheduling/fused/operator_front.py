@@ -32,11 +32,13 @@ class Limits:
     """What the other operators add at least, and what the whole must not exceed.
 
     Args:
+        goal: What is limited.
         energy, seconds: Of the others.
         value: Of the objective.
         leak: Watts of leakage.
     """
 
+    goal: Goal
     energy: float
     seconds: float
     value: float
@@ -46,10 +48,10 @@ class Limits:
 class _Open:
     """All labels of a case at the shared level."""
 
-    def __init__(self, case: Case, goal: Goal, limits: Limits) -> None:
-        self.case, self.goal, self.limits = case, goal, limits
+    def __init__(self, case: Case, limits: Limits) -> None:
+        self.case, self.limits = case, limits
         offsets, labels = np.zeros(1, np.int64), np.zeros((0, 1 + len(case.watch)))
-        sweeps = case.labels(goal, limits.value, limits.energy, limits.seconds, limits.leak)
+        sweeps = case.labels(limits.goal, limits.value, limits.energy, limits.seconds, limits.leak)
         if len(sweeps) == len(case.levels):
             offsets, labels = sweeps[-1].labels.offsets, sweeps[-1].labels.rows.copy()
             labels[:, 1] -= limits.energy
@@ -125,7 +127,7 @@ class _Open:
                 n_states = self.case.machine_states[self.case.levels[-1]].mask.shape[0]
                 label = int(self.offsets[cells[-1] * n_states + state]) + int(match[0])
                 case, limits = self.case, self.limits
-                sweeps = case.labels(self.goal, limits.value, limits.energy, limits.seconds, limits.leak)
+                sweeps = case.labels(limits.goal, limits.value, limits.energy, limits.seconds, limits.leak)
                 return nodes, case.trace(sweeps, label)
         return None
 
@@ -278,13 +280,13 @@ class OperatorFront:
                     case.watch = [0, *self._binding(case)]
                     case.bound(self.goal)
                 if self._value(case, limits) <= limits.value:
-                    kept.append(_Open(case, self.goal, limits))
+                    kept.append(_Open(case, limits))
             if kept:
                 self._open[chip] = kept
 
     def _value(self, case: Case, limits: Limits) -> float:
         seconds = max(case.space.compute_seconds, *case.least[1:], 0.0)
-        return self.goal.of(float(case.least[0]) + limits.energy, float(seconds) + limits.seconds, limits.leak)
+        return limits.goal.of(float(case.least[0]) + limits.energy, float(seconds) + limits.seconds, limits.leak)
 
     def _binding(self, case: Case) -> list[int]:
         """Ports that some placement makes slower than the operations and the least of every port."""
