@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping as Mapping_
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol, final
 
 from codesign.cost.looptree import Loop
@@ -116,6 +116,20 @@ def renamed_front(front: Front, operator: Operator) -> Front:
     return front if front.operator is operator else RenamedFront(front, operator)
 
 
+@dataclass(frozen=True)
+class Cut:
+    """A tensor that operators outside a window use too.
+
+    Args:
+        begin, end: The first and the last operator of the window that it stays for, if it is on the chip.
+        bits: Of all of it.
+    """
+
+    begin: int
+    end: int
+    bits: float
+
+
 class Patterns:
     """Runs of operators told apart by what they do, not by their names.
 
@@ -132,7 +146,7 @@ class Patterns:
         operators: Sequence[Operator],
         shapes: Sequence[object],
         spans: Mapping_[str, tuple[int, int]],
-        cut: frozenset[str] | None,
+        cut: Mapping_[str, Cut] | None,
         single: frozenset[str],
     ) -> None:
         self.operators, self.spans, self.cut, self.single = operators, spans, cut, single
@@ -144,17 +158,13 @@ class Patterns:
 
     def key(self, first: int, last: int, chip: frozenset[str], context: tuple[SharedLoop, ...]) -> object:
         """Equal for two runs inside loops that have the same rows; `chip` is on the chip."""
-        number, tensors = self._run(first, last)
+        number, tensors = self.run(first, last)
         held = sum(1 << tensors[t] for t in chip if t in tensors)
         each = range(first, last + 1)
         loops = tuple((tuple(self._dims[i][loop.of(i)] for i in each), loop.tile) for loop in context)
         return number, held, loops
 
-    def number(self, first: int, last: int) -> int:
-        """Equal for two runs that have the same rows inside the same loops."""
-        return self._run(first, last)[0]
-
-    def _run(self, first: int, last: int) -> tuple[int, dict[str, int]]:
+    def run(self, first: int, last: int) -> tuple[int, dict[str, int]]:
         """The number of the pattern of operators first..last, and that of each intermediate."""
         if (first, last) not in self._runs:
             tensors: dict[str, int] = {}
@@ -169,12 +179,20 @@ class Patterns:
                         used.append((at, tuple(ranks.setdefault((t.name, r), len(ranks)) for r in t.ranks)))
                 pattern.append((self.shapes[i], tuple(used), tuple(d in self.single for d in operator.bounds)))
             inside = tuple(first <= self.spans[t][0] and self.spans[t][1] <= last for t in tensors)
-            ends = (first == 0, last == len(self.operators) - 1) if self.cut is not None else ()
-            cut = tuple(
-                (max(self.spans[t][0], first) - first, min(self.spans[t][1], last) - first) if t in self.cut else ()
-                for t in tensors
-            ) if self.cut else ()
-            key = tuple(pattern), inside, cut, ends
+            ends, cut = (), []
+            if self.cut is not None:
+                ends = first == 0, last == len(self.operators) - 1
+                cut = [
+                    (at, max(c.begin, first), min(c.end, last), c.bits)
+                    for t, at in tensors.items()
+                    if (c := self.cut.get(t))
+                ]
+            key = (
+                tuple(pattern),
+                inside,
+                ends,
+                tuple((at, begin - first, end - first, bits) for at, begin, end, bits in cut),
+            )
             self._runs[first, last] = self._numbers.setdefault(key, len(self._numbers)), tensors
         return self._runs[first, last]
 

@@ -113,7 +113,7 @@ class Graph(Protocol):
     def window(self, first: int, last: int, goal: Goal, leak: float, known: dict[object, Known]) -> Window:
         """The search over operators first..last."""
 
-    def pattern(self, first: int, last: int) -> int:
+    def pattern(self, first: int, last: int) -> object:
         """Equal for windows that differ in names only."""
 
 
@@ -170,7 +170,7 @@ class Windows:
         for part in parts:
             self.starts.append(self.starts[-1] + len(part.operators))
         self._ending: list[dict[int, float]] = [{} for _ in self.costs]
-        self._of: dict[int, float] = {}
+        self._of: dict[object, float] = {}
 
     def floors(self, first: int, last: int) -> Floors:
         """The largest sums of bounds of windows before and behind each of operators first..last."""

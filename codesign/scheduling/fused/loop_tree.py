@@ -14,7 +14,7 @@ from codesign.formats.accelforge.workload import Workload
 from codesign.mappers.labels.program import STEPS, sweep_limit
 from codesign.mappers.labels.sweep import Array
 from codesign.mapping.looptree import Goal, Machine, Operator
-from codesign.scheduling.fused.alike import Front, Known, Patterns, renamed_front, shape_of
+from codesign.scheduling.fused.alike import Cut, Front, Known, Patterns, renamed_front, shape_of
 from codesign.scheduling.fused.blocks import Floors, block_floors
 from codesign.scheduling.fused.operator_front import CopyFront, JoinFront, Limits, Loops, OperatorFront, TimeUp
 from codesign.scheduling.fused.operator_front import Mapping as OwnMapping
@@ -89,8 +89,7 @@ class Fusion:
         goal: Objective.
         loops_per_dim, loops: Most shared loops over one dimension of an operator, and in all.
         single: Dimensions whose shared loops have tiles of 1.
-        cut: Of a window of a larger graph: tensors that operators outside it use too, with the first and last operator that they
-            stay for (F7).
+        cut: Of a window of a larger graph: tensors that operators outside it use too (F7).
         known: Operators by their shape, where several searches share them; more are added.
     """
 
@@ -103,7 +102,7 @@ class Fusion:
         loops_per_dim: int = 1,
         loops: float = math.inf,
         single: frozenset[str] = frozenset(),
-        cut: Mapping[str, tuple[int, int]] | None = None,
+        cut: Mapping[str, Cut] | None = None,
         known: dict[object, Known] | None = None,
     ) -> None:
         self.single, self.machines = single, machines
@@ -112,7 +111,8 @@ class Fusion:
         self.between = between
         self.leak = machines[0][0].leak_w
         self.users = {t: [i for i, o in enumerate(operators) if any(t == x.name for x in o.operands)] for t in between}
-        self.spans = {t: (u[0], u[-1]) for t, u in self.users.items()} | dict(self.cut)
+        self.spans = {t: (u[0], u[-1]) for t, u in self.users.items()}
+        self.spans |= {t: (c.begin, c.end) for t, c in self.cut.items()}
         self.joins = {
             out: tuple(t.tensor for t in o.operands if not t.output)
             for o in operators
@@ -135,7 +135,7 @@ class Fusion:
         self.limit = math.inf
         self.stop, self.most, self.scored = math.inf, math.inf, 0
         self.longest, self.beam = math.inf, math.inf
-        self._patterns = Patterns(operators, self.shapes, self.spans, frozenset(self.cut) if self.windowed else None, single)
+        self._patterns = Patterns(operators, self.shapes, self.spans, cut, single)
         self._of = [sorted({t.name for t in o.operands} & between) for o in operators]
         self._touching: dict[tuple[int, int], list[str]] = {}
         self._apart: dict[int, int] = {}
@@ -148,17 +148,22 @@ class Fusion:
         """The search over operators first..last alone: what others use of their tensors is free (F7)."""
         operators = self.operators[first : last + 1]
         machines = [[replace(m, leak_w=leak) for m in ms] for ms in self.machines[first : last + 1]]
-        used = frozenset(self.touching(first, last))
-        cut = {
-            t: (max(self.spans[t][0] - first, 0), min(self.spans[t][1], last) - first)
-            for t in used
-            if not self.inside(t, first, last)
-        }
+        used, cut = frozenset(self.touching(first, last)), self._cut(first, last)
         return Fusion(operators, machines, used, goal, self.loops_per_dim, self.loops, self.single, cut, known)
 
-    def pattern(self, first: int, last: int) -> int:
+    def _cut(self, first: int, last: int) -> dict[str, Cut]:
+        """The tensors that operators of a window share with others."""
+        found = {}
+        for tensor in self.touching(first, last):
+            if not self.inside(tensor, first, last):
+                begin, end = self.spans[tensor]
+                found[tensor] = Cut(max(begin, first) - first, min(end, last) - first, self.bits(tensor, ()))
+        return found
+
+    def pattern(self, first: int, last: int) -> object:
         """Equal for windows that differ in names only."""
-        return self._patterns.number(first, last)
+        number, tensors = self._patterns.run(first, last)
+        return number, frozenset((tensors[t], c) for t, c in self._cut(first, last).items())
 
     # ------------------------------------------------------------------ limits
 
@@ -209,6 +214,8 @@ class Fusion:
             if user in dims:
                 sizes[dims[user]] = loop.tile
         operand = next(t for t in operator.operands if t.name == tensor)
+        if tensor in self.cut:  # a reader may see more than there is
+            return operand.words(sizes) / operand.words(operator.bounds) * self.cut[tensor].bits
         return operand.words(sizes) * self.fronts[user].width[tensor]
 
     def held(self, tensors: frozenset[str], context: tuple[SharedLoop, ...]) -> float:
@@ -357,7 +364,9 @@ class Fusion:
         free = sorted(t for t in front.tensors & self.cut.keys() if self.inside(t, operator, operator))
         if free:  # on the chip or not, as is better
             ways = itertools.product((False, True), repeat=len(free))
-            each = [front.front(chip & front.tensors | {t for t, c in zip(free, w, strict=True) if c}, loops) for w in ways]
+            each = [
+                front.front(chip & front.tensors | {t for t, c in zip(free, w, strict=True) if c}, loops) for w in ways
+            ]
             rows = np.concatenate(each)
             rows = rows[undominated(rows)]
         return rows[self.prune(rows, operator, operator)]
@@ -434,7 +443,8 @@ class Fusion:
         self, first: int, last: int, at: int, end: int, live: frozenset[str], context: tuple[SharedLoop, ...]
     ) -> Iterator[tuple[frozenset[str], frozenset[str]]]:
         """For a part at..end: tensors on the chip during it, and those that stay on it afterwards."""
-        inner = [t for t in self.touching(at, end) if self.inside(t, first, last)]
+        begun = {t for t, c in self.cut.items() if at <= c.begin <= end}  # before an operator of the window uses them
+        inner = [t for t in sorted({*self.touching(at, end)} | begun) if self.inside(t, first, last)]
         new = [t for t in inner if self.spans[t][0] >= at and not self.inside(t, at, end)]
         for bits in itertools.product((False, True), repeat=len(new)):
             chosen = frozenset(t for t, b in zip(new, bits, strict=True) if b)
