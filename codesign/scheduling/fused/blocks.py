@@ -1,4 +1,16 @@
-"""Bounds of a fused graph from windows of its operators (F7, docs/explanation/exact-mapper.md)."""
+"""Bounds of a fused graph from windows of its operators (F7, docs/explanation/exact-mapper.md).
+
+Leave out all operators of a schedule but some in a row, the window: what is left of its tree is a tree of the window, with the same
+mappings and no more bits. The search over a window takes every such tree, so its least bounds what the window takes in any schedule.
+
+* What others use: A tensor that operators outside use too is in DRAM or on the chip. If they used it before, it is held from the first
+  operator of the window, and if they use it later, to the last. Its tile is that of the loops around; a tile held further out is no
+  smaller. For a single operator that has it alone within the window it holds nothing.
+* Ends: A part of the whole tree may be cut by an end of the window. Operators left out may have connected the rest of it, so only what
+  the window itself connects must agree on a loop. Where the rest falls into runs, one after another, each run alone holds less.
+* Sum: Energy and seconds add over operators, so bounds of windows without overlap add. The best sum is a longest path.
+* Products: Three sums are bounded, ``E >= a``, ``S >= b`` and ``E + w S >= c`` with ``w`` the slope of the product at a good schedule.
+"""
 
 import math
 from collections.abc import Iterator, Sequence

@@ -28,7 +28,7 @@ GOOD_SHARE = 0.3
 GOOD = ((1, 0.02), (4, 0.02), (4, 0.1), (4, 0.5))
 """Operators under shared loops at most, and how far above its bound each operator may take `NEAR` of them, one attempt after the other."""
 
-BLOCK_SHARE = 0.3
+BLOCK_SHARE = 0.5
 """Part of the time for bounds of windows, where a good schedule is far from the bound of single operators."""
 
 NEAR = 20
