@@ -10,7 +10,7 @@ from codesign.arch.presets import load_preset
 from codesign.mappers.labels.sweep import Array
 from codesign.mapping.looptree import Goal
 from codesign.scheduling.fused.alike import Patterns
-from codesign.scheduling.fused.blocks import Windows
+from codesign.scheduling.fused.blocks import Windows, block_floors
 from codesign.scheduling.fused.loop_tree import Fusion
 from codesign.scheduling.fused.network_operators import FusedGraph, graph_of
 from codesign.scheduling.fused.operator_front import Limits
@@ -74,7 +74,7 @@ def check(graph: FusedGraph, goal: Goal, leak: float) -> tuple[int, int]:
 
 @pytest.mark.parametrize(("goal", "leak"), [(Goal.ENERGY, 0.0), (Goal.ENERGY, 30.0), (Goal.LATENCY, 0.0)])
 def test_windows_of_a_residual_block_are_below_every_tree(goal: Goal, leak: float) -> None:
-    graph = graph_of(attention(), load_preset("soma-edge"), 64)
+    graph = graph_of(attention(), load_preset("soma-edge"), 128)
     number, better = check(graph, goal, leak)
     assert number == 10 and (better or goal is Goal.LATENCY)
 
@@ -85,3 +85,33 @@ def test_windows_of_random_networks_are_below_every_tree(seed: int) -> None:
     rng = np.random.default_rng(seed)
     graph = graph_of(network_of(rng), load_preset("soma-edge"), int(rng.choice([200, 300, 500, 1000])))
     check(graph, (Goal.ENERGY, Goal.LATENCY)[int(rng.integers(4)) // 3], float(rng.choice([0.0, 30.0])))
+
+
+def check_product(graph: FusedGraph) -> tuple[float, float, float]:
+    """Windows bound the product, and the search within their limits finds the same: bounds of operators and of windows, optimum."""
+    fusion = Fusion(graph.operators, graph.machines, graph.between, Goal.EDP)
+    found = fusion.solve()
+    if math.isinf(found.value):  # some operator fits nowhere
+        return math.inf, math.inf, math.inf
+    low = fusion.floors.least(Goal.EDP, 0.0)
+    if not found.parts:
+        return low, low, found.value
+    floors = block_floors(fusion, found.parts, math.inf)
+    bound = floors.least(Goal.EDP, 0.0)
+    assert low <= bound * (1 + 1e-12) and bound <= found.value * (1 + 1e-12)
+    fusion.floors = floors
+    again = fusion.solve()
+    assert again.proven and again.value == pytest.approx(found.value, rel=1e-12)
+    return low, bound, found.value
+
+
+def test_windows_raise_the_bound_of_a_product_and_keep_its_optimum() -> None:
+    low, bound, value = check_product(graph_of(attention(), load_preset("soma-edge"), 128))
+    assert low < 0.9 * value and bound > low + 0.5 * (value - low)
+
+
+@pytest.mark.slow("oracle")
+@pytest.mark.parametrize("seed", range(60))
+def test_windows_keep_the_optimum_of_random_networks(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    check_product(graph_of(network_of(rng), load_preset("soma-edge"), int(rng.choice([200, 300, 500, 1000]))))

@@ -164,6 +164,17 @@ class Patterns:
         loops = tuple((tuple(self._dims[i][loop.of(i)] for i in each), loop.tile) for loop in context)
         return number, held, loops
 
+    def _ends(self, first: int, last: int, tensors: Mapping_[str, int]) -> object:
+        """What operators outside a window make of a run of its operators."""
+        if self.cut is None:
+            return None
+        cut = frozenset(
+            (at, max(c.begin, first) - first, min(c.end, last) - first, c.bits)
+            for t, at in tensors.items()
+            if (c := self.cut.get(t)) is not None
+        )
+        return first == 0, last == len(self.operators) - 1, cut
+
     def run(self, first: int, last: int) -> tuple[int, dict[str, int]]:
         """The number of the pattern of operators first..last, and that of each intermediate."""
         if (first, last) not in self._runs:
@@ -179,20 +190,7 @@ class Patterns:
                         used.append((at, tuple(ranks.setdefault((t.name, r), len(ranks)) for r in t.ranks)))
                 pattern.append((self.shapes[i], tuple(used), tuple(d in self.single for d in operator.bounds)))
             inside = tuple(first <= self.spans[t][0] and self.spans[t][1] <= last for t in tensors)
-            ends, cut = (), []
-            if self.cut is not None:
-                ends = first == 0, last == len(self.operators) - 1
-                cut = [
-                    (at, max(c.begin, first), min(c.end, last), c.bits)
-                    for t, at in tensors.items()
-                    if (c := self.cut.get(t))
-                ]
-            key = (
-                tuple(pattern),
-                inside,
-                ends,
-                tuple((at, begin - first, end - first, bits) for at, begin, end, bits in cut),
-            )
+            key = tuple(pattern), inside, self._ends(first, last, tensors)
             self._runs[first, last] = self._numbers.setdefault(key, len(self._numbers)), tensors
         return self._runs[first, last]
 

@@ -105,6 +105,10 @@ def least_product(energy: Array, seconds: Array, both: Array, weight: float, lea
     return np.minimum((energy + leak * long) * long, (much + leak * seconds) * seconds)
 
 
+PATIENCE = 4
+"""Lengths of windows in a row that may add nothing."""
+
+
 class Window(Protocol):
     """The search of `codesign.scheduling.fused.loop_tree.Fusion` over some operators of a graph."""
 
@@ -198,16 +202,17 @@ class Windows:
         return Floors(before, behind)
 
     def widen(self, stop: float) -> None:
-        """Bounds of single operators, of parts, then of runs of 2, 3, ... parts until one more adds nothing."""
+        """Bounds of single operators, of parts, then of runs of 2, 3, ... parts until `PATIENCE` lengths add nothing."""
         last = len(self.costs) - 1
         for i in range(last + 1):
             self._raise(i, i, stop)
-        whole = self._least(0, last)
+        whole, idle = self._least(0, last), 0
         for count in range(1, len(self.starts)):
             for start, after in zip(self.starts, self.starts[count:], strict=False):
                 self._raise(start, after - 1, stop)
             before, whole = whole, self._least(0, last)
-            if clock.cpu_seconds() > stop or (count > 1 and whole <= before * (1 + 1e-6)):
+            idle = 0 if whole > before * (1 + 1e-6) else idle + 1
+            if clock.cpu_seconds() > stop or idle == PATIENCE:
                 break
 
     def _least(self, first: int, last: int) -> float:
