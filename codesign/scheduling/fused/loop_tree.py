@@ -29,7 +29,7 @@ GOOD = ((1, 0.02), (4, 0.02), (4, 0.1), (4, 0.5))
 """Operators under shared loops at most, and how far above its bound each operator may take `NEAR` of them, one attempt after the other."""
 
 BLOCK_SHARE = 0.5
-"""Part of the time for bounds of windows, where a good schedule is far from the bound of single operators."""
+"""Part of the time for bounds of windows, where more than `NEAR` operators have a good schedule far above the bound of each."""
 
 NEAR = 20
 """Operators among which one may spend more than its least, as those of a block do."""
@@ -297,7 +297,8 @@ class Fusion:
                     linked |= new
                     pending += new
             groups.append(linked)
-        self._loop_dims[first, last] = found = []
+        found: list[tuple[tuple[int, str], ...]] = []
+        self._loop_dims[first, last] = found
         if len(groups) > 1 and all(max(g) - min(g) + 1 == len(g) for g in groups):
             return found
         ways = []
@@ -506,7 +507,7 @@ class Fusion:
         if anytime:
             best = self._good(best, low, began + GOOD_SHARE * time_limit)
         self.stop = began + time_limit
-        if anytime and best.parts and best.value > low * (1 + STEPS[1]):
+        if anytime and best.parts and len(self.operators) > NEAR and best.value > low * (1 + STEPS[1]):
             self.floors = block_floors(self, best.parts, clock.cpu_seconds() + BLOCK_SHARE * time_limit)
             low = bound = max(low, self.floors.least(self.goal, self.leak))
         if best.value <= low * (1 + 1e-9):
