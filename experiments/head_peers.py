@@ -44,6 +44,7 @@ class HeadToHeadConfig:
         only: Only problems whose name contains this.
         smoke: Only the first problem of each machine or file.
         out: Folder of results.
+        table: CSV table that the row of this comparison goes into.
     """
 
     peer: str
@@ -52,6 +53,7 @@ class HeadToHeadConfig:
     only: str = ""
     smoke: bool = False
     out: Path = Path("results/head_to_head")
+    table: Path | None = None
 
 
 @final

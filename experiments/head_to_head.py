@@ -1,6 +1,6 @@
 """The same problems under the same rules, theirs recorded and ours searched: one command for each peer.
 
-``python -m experiments.head_to_head --peer PEER --data FOLDER``. The last line is JSON: `problems`, `equal_or_better`, `better`, `proven`,
+``python -m experiments.head_to_head --peer PEER --data FOLDER [--table FILE]``; the row of the table replaces that of the same name. The last line is JSON: `problems`, `equal_or_better`, `better`, `proven`,
 `ratio_median`, `ratio_best`, `ratio_worst` (ours over theirs, of what the peer minimises), `cpu_seconds`, `their_cpu_seconds`.
 
 * factorflow: a folder with ``architectures.json`` and ``mappings.jsonl``. Its rules (`experiments.factorflow_rules`) are first held against every
@@ -24,7 +24,7 @@ from codesign.core.errors import UserError
 from codesign.core.json_types import JsonObject
 from experiments import accelforge_runs
 from experiments.head_peers import HeadToHeadConfig, Row, accelforge, airchitect, factorflow, timeloop, zigzag
-from experiments.mappers_common import markdown, save
+from experiments.mappers_common import markdown, put_rows, save
 from experiments.options import head_parser
 
 PEERS = {
@@ -39,11 +39,16 @@ SAME = 1.0 + 1e-9
 """Relative; for recorded numbers of double precision."""
 
 
+def same_of(config: HeadToHeadConfig) -> float:
+    """Ratio up to which two values are one; recorded numbers of AccelForge have fewer digits."""
+    return accelforge_runs.SAME if config.peer == "accelforge" else SAME
+
+
 def summary(config: HeadToHeadConfig, rows: list[Row]) -> JsonObject:
     """The object of the last line."""
     finite = [r.ratio for r in rows if r.ratio < float("inf")]
     theirs = [r.their_cpu_seconds for r in rows if r.their_cpu_seconds is not None]
-    same = accelforge_runs.SAME if config.peer == "accelforge" else SAME
+    same = same_of(config)
     found: dict[str, Any] = {
         "peer": config.peer,
         "problems": len(rows),
@@ -71,6 +76,83 @@ def summary(config: HeadToHeadConfig, rows: list[Row]) -> JsonObject:
         alone = [float(str(r.more["as_product"])) for r in rows if "as_product" in r.more]
         found |= {"as_product_optimal": sum(v == 1.0 for v in alone), "as_product_worst": min(alone, default=None)}
     return found
+
+
+HEAD = (
+    "peer",
+    "problems",
+    "equal or better",
+    "better",
+    "proven",
+    "ours / theirs: median, worst, best",
+    "CPU s",
+    "their CPU s",
+    "who wins",
+    "options",
+)
+
+NAMES = {
+    "factorflow": "FactorFlow, `{}`",
+    "accelforge": "AccelForge, {}",
+    "timeloop": "Timeloop's mapper, EDP on Simba",
+    "zigzag": "ZigZag, {}",
+    "airchitect": "AIrchitect v2, {}",
+}
+"""Rows of the table; the part is what `--only` names, of AccelForge the folder."""
+
+PARTS = {
+    "head": "`head`",
+    "accelforge_regression": "regression",
+    "salsa": "SALSA",
+    **{f"loma{n}": f"LOMA-{n}" for n in (6, 7, 8)},
+    "conv": "convolutions",
+    "gemm": "products",
+}
+
+
+def table_row(config: HeadToHeadConfig, rows: list[Row], found: Any) -> list[str]:
+    """The row of `docs/results/data/head-to-head.csv`."""
+    by_folder = config.peer == "accelforge"
+    part = config.data.resolve().name if by_folder else config.only
+    option = f" --data {part}" if by_folder else f" --only {part}" if part else ""
+    timed = sum(r.their_cpu_seconds is not None for r in rows)
+    theirs = "not recorded" if not timed else f"{found['their_cpu_seconds']:.1f}"
+    if 0 < timed < len(rows):
+        theirs += f" ({timed} layers)"
+    ratios = [found[f"ratio_{which}"] for which in ("median", "worst", "best")]
+    return [
+        NAMES[config.peer].format(PARTS.get(part, part)),
+        *(str(found[k]) for k in ("problems", "equal_or_better", "better", "proven")),
+        ", ".join("none" if r is None else ratio_text(r, same_of(config)) for r in ratios),
+        f"{found['cpu_seconds']:.1f}" if found["cpu_seconds"] >= 0.1 else f"{found['cpu_seconds']:.2g}",
+        theirs,
+        winner(rows, found),
+        f"--peer {config.peer}{option}",
+    ]
+
+
+def winner(rows: list[Row], found: Any) -> str:
+    """Who wins in how many problems."""
+    better, worse = found["better"], found["problems"] - found["equal_or_better"]
+    counts = [f"{who} in {n}" for who, n in (("theirs", worse), ("ours", better)) if n]
+    text = ", ".join([*counts, "else ties"] if counts else ["ties"])
+    if better == found["problems"]:
+        text = "ours"
+    if "optimal" in found:
+        text += f": {found['optimal']} labels are optimal"
+    quicker = sum(r.their_cpu_seconds is not None and r.their_cpu_seconds < r.cpu_seconds for r in rows)
+    return f"{text}; theirs is quicker in {quicker}" if quicker else text
+
+
+def ratio_text(ratio: float, same: float) -> str:
+    """A ratio with three digits after the point; 1 where it is one, one digit where it is small.
+
+    >>> ratio_text(1.0 - 1e-12, SAME), ratio_text(0.9996, SAME), ratio_text(0.033, SAME), ratio_text(0.00071, SAME)
+    ('1', '1.000', '0.033', '0.0007')
+    """
+    if abs(ratio - 1) <= same - 1:
+        return "1"
+    return f"{ratio:.3f}" if ratio >= 0.001 else f"{ratio:.1g}"
 
 
 def table(rows: list[Row]) -> str:
@@ -110,6 +192,8 @@ def run(config: HeadToHeadConfig) -> JsonObject:
         {"name": r.name, "ratio": r.ratio, "proven": r.proven, "cpu_seconds": r.cpu_seconds, **r.more} for r in rows
     ]
     save(config.out / config.peer, config, {"rows": kept[:1000], "summary": found}, table(rows))
+    if config.table is not None:
+        put_rows(config.table, HEAD, [table_row(config, rows, found)])
     return found
 
 
@@ -120,8 +204,9 @@ def main() -> int:
     parser.add_argument("--data", required=True, type=Path)
     parser.add_argument("--time-limit", type=float, default=HeadToHeadConfig.time_limit)
     parser.add_argument("--only", default="")
+    parser.add_argument("--table", type=Path, default=None, help="CSV table that the row of this comparison goes into")
     given = parser.parse_args()
-    config = HeadToHeadConfig(given.peer, given.data, given.time_limit, given.only, given.smoke, given.out)
+    config = HeadToHeadConfig(given.peer, given.data, given.time_limit, given.only, given.smoke, given.out, given.table)
     try:
         found = run(config)
     except UserError as error:

@@ -7,7 +7,7 @@ import math
 import os
 import platform
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, astuple, fields, replace
 from functools import cache
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from codesign.arch.architecture import Architecture, Ports, StorageLevel
 from codesign.arch.files import architecture_from_json
 from codesign.arch.presets import fill_figures, load_preset, preset_path
-from codesign.core.errors import unknown_name
+from codesign.core.errors import UserError, unknown_name
 from codesign.core.files import read_structured, write_atomic, write_json
 from codesign.workloads.load import load_network
 from codesign.workloads.network import LayerGroup
@@ -34,6 +34,25 @@ def csv_of(rows: Iterable["DataclassInstance"], kind: type["DataclassInstance"])
     writer.writerow([f.name.replace("_", " ") for f in fields(kind)])
     writer.writerows(astuple(row) for row in rows)
     return text.getvalue()
+
+
+def put_rows(path: Path, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Put rows into a CSV table: each in the place of the row whose first cell is the same, others at its end.
+
+    Raises:
+        UserError: The table has other columns.
+    """
+    old: list[list[str]] = []
+    if path.exists():
+        with path.open(encoding="utf-8", newline="") as stream:
+            first, *old = csv.reader(stream)
+        if first != list(head):
+            raise UserError(f"the table has columns {first}, expected {list(head)}", where=str(path))
+    lines = {row[0]: row for row in old} | {row[0]: list(row) for row in rows}
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([head, *lines.values()])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, text.getvalue())
 
 
 NETWORKS = ("alexnet", "resnet50", "resnext50", "deepbench", "resnet34", "darknet19", "mobilenet_v2")

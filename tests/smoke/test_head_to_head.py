@@ -1,5 +1,6 @@
 """`python -m experiments.head_to_head`: every peer on a small part, the form of the last line, and data of another form."""
 
+import csv
 import json
 import subprocess
 import sys
@@ -43,6 +44,19 @@ def test_searches_recorded_by_others(peer: str, tmp_path: Path) -> None:
     found = run(HeadToHeadConfig(peer, DATA / peer, smoke=True, out=tmp_path))
     assert found["problems"] == found["proven"] == found["equal_or_better"] != 0
     assert found.get("reproduced", found["problems"]) == found["problems"]
+
+
+def test_a_comparison_writes_its_row_of_the_table(tmp_path: Path) -> None:
+    table = tmp_path / "table.csv"
+    for _ in range(2):  # the second replaces the first
+        run(HeadToHeadConfig("timeloop", DATA / "timeloop", out=tmp_path, table=table))
+    with table.open(encoding="utf-8", newline="") as stream:
+        head, *rows = csv.reader(stream)
+    with (DATA.parents[1] / "docs/results/data/head-to-head.csv").open(encoding="utf-8", newline="") as stream:
+        recorded_head, *recorded = csv.reader(stream)
+    (row,) = rows
+    (same,) = (r for r in recorded if r[0] == row[0])
+    assert head == recorded_head and row[:6] + row[7:] == same[:6] + same[7:]  # all but our CPU seconds
 
 
 def test_airchitect(tmp_path: Path) -> None:

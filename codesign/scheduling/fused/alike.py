@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping as Mapping_
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol, final
 
 from codesign.cost.looptree import Loop
@@ -52,6 +52,10 @@ class Front(Protocol):
 
     def own(self, mapping: Mapping) -> Mapping:
         """A mapping of the operator that stands for this one, in this one's names."""
+
+
+Known = tuple[Front, tuple[float, float]]
+"""What one operator can do, and its least energy and seconds."""
 
 
 @final
@@ -140,14 +144,28 @@ def renamed_front(front: Front, operator: Operator) -> Front:
     return front if front.operator is operator else RenamedFront(front, operator)
 
 
-@final
+@dataclass(frozen=True)
+class CutTensor:
+    """A tensor that operators outside a window use too.
+
+    Args:
+        begin, end: The first and the last operator of the window that it stays for, if it is on the chip.
+        bits: Of all of it.
+    """
+
+    begin: int
+    end: int
+    bits: float
+
+
 class Patterns:
     """Runs of operators told apart by what they do, not by their names.
 
     Args:
         operators: All of them, in order.
         shapes: For each of them, equal where they differ in names only.
-        users: For each intermediate the operators that use it.
+        spans: For each intermediate the first and the last operator that it stays for.
+        cut: In a window, tensors that operators outside it use too; none if the operators are all there are.
         single: Dimensions whose shared loops have tiles of 1.
     """
 
@@ -155,10 +173,11 @@ class Patterns:
         self,
         operators: Sequence[Operator],
         shapes: Sequence[object],
-        users: Mapping_[str, Sequence[int]],
+        spans: Mapping_[str, tuple[int, int]],
+        cut: Mapping_[str, CutTensor] | None,
         single: frozenset[str],
     ) -> None:
-        self.operators, self.users, self.single = operators, users, single
+        self.operators, self.spans, self.cut, self.single = operators, spans, cut, single
         numbers: dict[object, int] = {}
         self.shapes = [numbers.setdefault(shape, len(numbers)) for shape in shapes]
         self._numbers: dict[object, int] = {}
@@ -167,13 +186,24 @@ class Patterns:
 
     def key(self, first: int, last: int, chip: frozenset[str], context: tuple[SharedLoop, ...]) -> object:
         """Equal for two runs inside loops that have the same rows; `chip` is on the chip."""
-        number, tensors = self._run(first, last)
+        number, tensors = self.run(first, last)
         held = sum(1 << tensors[t] for t in chip if t in tensors)
         each = range(first, last + 1)
         loops = tuple((tuple(self._dims[i][loop.of(i)] for i in each), loop.tile) for loop in context)
         return number, held, loops
 
-    def _run(self, first: int, last: int) -> tuple[int, dict[str, int]]:
+    def _ends(self, first: int, last: int, tensors: Mapping_[str, int]) -> object:
+        """What operators outside a window make of a run of its operators."""
+        if self.cut is None:
+            return None
+        cut = frozenset(
+            (at, max(c.begin, first) - first, min(c.end, last) - first, c.bits)
+            for t, at in tensors.items()
+            if (c := self.cut.get(t)) is not None
+        )
+        return first == 0, last == len(self.operators) - 1, cut
+
+    def run(self, first: int, last: int) -> tuple[int, dict[str, int]]:
         """The number of the pattern of operators first..last, and that of each intermediate."""
         if (first, last) not in self._runs:
             tensors: dict[str, int] = {}
@@ -183,12 +213,12 @@ class Patterns:
                 operator = self.operators[i]
                 used = []
                 for t in operator.operands:
-                    if t.name in self.users:
+                    if t.name in self.spans:
                         at = tensors.setdefault(t.name, len(tensors))
                         used.append((at, tuple(ranks.setdefault((t.name, r), len(ranks)) for r in t.ranks)))
                 pattern.append((self.shapes[i], tuple(used), tuple(d in self.single for d in operator.bounds)))
-            inside = tuple(first <= self.users[t][0] and self.users[t][-1] <= last for t in tensors)
-            key = tuple(pattern), inside
+            inside = tuple(first <= self.spans[t][0] and self.spans[t][1] <= last for t in tensors)
+            key = tuple(pattern), inside, self._ends(first, last, tensors)
             self._runs[first, last] = self._numbers.setdefault(key, len(self._numbers)), tensors
         return self._runs[first, last]
 

@@ -11,7 +11,7 @@ from typing import final
 
 from codesign.core import clock
 from codesign.mapping.looptree import Goal
-from codesign.scheduling.fused.alike import Front
+from codesign.scheduling.fused.alike import Front, Known
 from codesign.scheduling.fused.group_bounds import Chip, GroupBounds, Outside, Pair
 from codesign.scheduling.fused.halos import HaloTiling, distinct_tilings, single_steps, tiled
 from codesign.scheduling.fused.loop_tree import BEAM, Fusion, Schedule
@@ -82,7 +82,7 @@ class CutSearch:
 
     def __init__(self, graph: FusedGraph, goal: Goal, loops_per_dim: int, sequences: float) -> None:
         self.graph, self.goal, self.loops_per_dim, self.sequences = graph, goal, loops_per_dim, sequences
-        self.fronts: dict[object, Front] = {}
+        self.known: dict[object, Known] = {}
         self.limit = 0.0
         plain = self._posed(None, graph)
         self.cuts, self.complete = [plain], False
@@ -108,7 +108,7 @@ class CutSearch:
         aside = self.graph.capacity_bits - graph.capacity_bits
         search = Fusion(
             graph.operators, graph.machines, graph.between, self.goal, self.loops_per_dim,
-            single=single, fronts=self.fronts, aside=aside,
+            single=single, known=self.known, aside=aside, bounded=False,
         )  # fmt: skip
         groups = GroupBounds(search, [front.quick_on() for front in search.fronts])
         return Cut(tiling, graph, search, groups, groups.bound)
@@ -207,7 +207,7 @@ class CutSearch:
                     near = math.inf
                     if slack is not None:
                         near = self.goal.of(energy + least[0], seconds + least[1], search.leak) * (1 + slack)
-                    limits[chip] = Limits(energy, seconds, min(limit, near), search.leak)
+                    limits[chip] = Limits(search.goal, energy, seconds, min(limit, near), search.leak)
             front.prepare_on(limits, stop)
         return search.least_of_fronts()
 

@@ -289,14 +289,15 @@ class _Converter:
         return Operand(self.source(name), tuple(axes), output, width, tuple(ranks))
 
     def _entries(self, operator: NetworkOperator, out: str, shape: tuple[int, ...], dims: dict[str, Group]) -> Operand:
-        """The entries of a table that a lookup reads: as many elements as it writes (rule S6)."""
+        """The entries of a table that a lookup reads: as many elements as it writes, each once (rule W7)."""
         table = self._table(operator)
+        sizes = [self.network.tensor_by_name[n].elements for n in (table, out)]
         like = self._aligned(operator, out, shape, dims)
         return Operand(
             f"{table} entries",
             like.axes,
             False,
-            self._bits(table) / self._bits(out) * like.bits,
+            self._bits(table) / self._bits(out) * like.bits * min(1.0, sizes[0] / sizes[1]),
             like.ranks,
             self.source(table),
         )

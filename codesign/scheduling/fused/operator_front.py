@@ -33,11 +33,13 @@ class Limits:
     """What the other operators add at least, and what the whole must not exceed.
 
     Args:
+        goal: What is limited.
         energy, seconds: Of the others.
         value: Of the objective.
         leak: Watts of leakage.
     """
 
+    goal: Goal
     energy: float
     seconds: float
     value: float
@@ -46,7 +48,8 @@ class Limits:
     def covers(self, other: "Limits") -> bool:
         """Whether whatever keeps the other limits keeps these."""
         return (
-            self.energy <= other.energy
+            self.goal is other.goal
+            and self.energy <= other.energy
             and self.seconds <= other.seconds
             and self.value >= other.value
             and self.leak == other.leak
@@ -60,7 +63,7 @@ class _Open:
         self.case, self.goal, self.limits = case, goal, limits
         self.watch, self.least, self.floor = case.watch, case.least, case.floor()
         offsets, labels = np.zeros(1, np.int64), np.zeros((0, 1 + len(case.watch)))
-        sweeps = case.labels(goal, limits.value, limits.energy, limits.seconds, limits.leak)
+        sweeps = case.labels(limits.goal, limits.value, limits.energy, limits.seconds, limits.leak)
         if len(sweeps) == len(case.levels):
             offsets, labels = sweeps[-1].labels.offsets, sweeps[-1].labels.rows.copy()
             labels[:, 1] -= limits.energy
@@ -140,7 +143,7 @@ class _Open:
                     case.watch, case.least = self.watch, self.least
                     case.prepare()
                     case.bound(self.goal)
-                sweeps = case.labels(self.goal, limits.value, limits.energy, limits.seconds, limits.leak)
+                sweeps = case.labels(limits.goal, limits.value, limits.energy, limits.seconds, limits.leak)
                 return nodes, case.trace(sweeps, label)
         return None
 
@@ -362,7 +365,7 @@ class OperatorFront:
 
     def _value(self, case: Case, limits: Limits) -> float:
         seconds = max(case.space.compute_seconds, *case.least[1:], 0.0)
-        return self.goal.of(float(case.least[0]) + limits.energy, float(seconds) + limits.seconds, limits.leak)
+        return limits.goal.of(float(case.least[0]) + limits.energy, float(seconds) + limits.seconds, limits.leak)
 
     def _binding(self, case: Case) -> list[int]:
         """Ports that some placement makes slower than the operations and the least of every port."""

@@ -136,6 +136,17 @@ def test_a_tensor_in_other_axes_is_read_once() -> None:
     assert not set(source.ranks) & set(operator.operands[-1].ranks)
 
 
+def test_a_row_that_several_experts_get_is_read_once() -> None:
+    """8 tokens of 4 elements, each sent to 2 experts: 64 elements are written, the 32 there are are read."""
+    builder = NetworkBuilder("n")
+    x, choice = builder.input("x", (1, 8, 4)), builder.input("choice", (1, 8, 4))
+    (operator,) = graph_of(
+        builder.build(builder.route(x, choice, (4, 4, 4), name="sent")), load_preset("soma-edge")
+    ).operators
+    moved = {t.tensor: t.words(operator.bounds) * t.bits / 8 for t in operator.operands}
+    assert moved == {"choice": 32, "x": 32, "sent": 64}
+
+
 def test_a_buffer_below_the_smallest_tile_names_level_demand_and_limit() -> None:
     found = schedule(attention(), 1)
     reason = found.infeasible
