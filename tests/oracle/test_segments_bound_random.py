@@ -133,7 +133,8 @@ def trees_above_the_bound(seed: int, steps: int) -> int:
     for step in range(steps):
         number_nodes(search.problem, current, search.scratch)
         moves.copy_tokens(current, search.trial)
-        if step and not moves.mutate(search.problem, search.trial, search.room, search.scratch, search.weights, state):
+        parts = search.problem, search.caches, search.trial, search.room, search.scratch, search.weights
+        if step and not moves.mutate(*parts, state):
             continue
         good, energy, time = tree_cost(search.problem, search.caches, search.trial, search.scratch)
         if not good:

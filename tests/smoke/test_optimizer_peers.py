@@ -28,7 +28,7 @@ def test_ax_that_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         optimizer_peers.optimizer_of("ax", box_of("small"), 0)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("oracle")
 def test_plain_botorch_learns_from_designs_that_fail() -> None:
     box = box_of("leacp")
     problem = Problem(box.space, box.objectives, parse_constraints(["power<=0.5"]))
