@@ -3,9 +3,13 @@
 import signal
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from types import FrameType
-from typing import final
+from typing import TYPE_CHECKING, final
+
+if TYPE_CHECKING:
+    from ortools.sat.python import cp_model
 
 
 @final
@@ -48,3 +52,20 @@ def interruptions() -> Iterator[Interruption]:
     finally:
         for s, handler in before.items():
             signal.signal(s, handler)
+
+
+def solved(solver: "cp_model.CpSolver", model: "cp_model.CpModel") -> "cp_model.CpSolverStatus":
+    """What CP-SAT makes of a model; an interrupt ends the search and is raised.
+
+    CP-SAT's own handler of SIGINT is not used: it leaves none, so that the next Ctrl-C would end the process at once.
+    """
+    solver.parameters.catch_sigint_signal = False
+    if threading.current_thread() is not threading.main_thread():
+        return solver.solve(model)
+    with ThreadPoolExecutor(1) as pool:  # the main thread stays free for signals
+        answer = pool.submit(solver.solve, model)
+        try:
+            return answer.result()
+        except KeyboardInterrupt:
+            solver.stop_search()
+            raise

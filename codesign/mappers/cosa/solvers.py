@@ -17,6 +17,7 @@ from typing import Any
 
 from codesign.core import clock
 from codesign.core.errors import MissingDependencyError
+from codesign.core.interruption import solved
 from codesign.mappers.cosa.linear import LinearProgram, Row
 
 SCALE = 10**6
@@ -172,7 +173,7 @@ def _cp_sat(program: LinearProgram, limits: _Limits) -> tuple[Status, tuple[floa
     solver.parameters.linearization_level = 2  # knapsacks with near ties (all primes equal) are hopeless without cuts
     solver.parameters.max_deterministic_time = limits.effort
     solver.parameters.max_time_in_seconds = 2.0 + 4.0 * limits.effort if limits.time_s is None else limits.time_s
-    code = solver.solve(model)
+    code = solved(solver, model)
     if code == cp_model.INFEASIBLE:
         return Status.INFEASIBLE, (), math.inf
     bound = solver.best_objective_bound / SCALE

@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from codesign.core.interruption import solved
 from codesign.scheduling.cosma.graph import GraphIndex
 from codesign.scheduling.cosma.objective import BYTES, TrafficWeights
 from codesign.scheduling.cosma.plan import Plan, uses, weighted_traffic
@@ -105,7 +106,7 @@ def best_replacement(
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
     solver.parameters.max_time_in_seconds = time_limit_s
-    if solver.solve(model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+    if solved(solver, model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return None
     retrieved: list[set[int]] = [set() for _ in order]
     for gap, keep in kept.items():

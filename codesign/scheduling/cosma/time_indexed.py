@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from codesign.core.interruption import solved
 from codesign.scheduling.cosma.graph import GraphIndex
 from codesign.scheduling.cosma.objective import BYTES, TrafficWeights
 from codesign.scheduling.cosma.ordering import Ordering
@@ -66,7 +67,7 @@ def order_jointly(
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = workers
     solver.parameters.max_time_in_seconds = time_limit_s
-    status = solver.solve(model)
+    status = solved(solver, model)
     bound = max(0, math.ceil(solver.best_objective_bound - 1e-6)) * unit
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return Ordering(None, None, bound, "joint program")

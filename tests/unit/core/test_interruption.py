@@ -3,11 +3,14 @@
 import os
 import signal
 import sys
+import threading
+import time
 import weakref
 
 import pytest
+from ortools.sat.python import cp_model
 
-from codesign.core.interruption import interruptions
+from codesign.core.interruption import interruptions, solved
 
 
 class _Thing:
@@ -46,3 +49,33 @@ def test_handlers_are_put_back_and_ignored_signals_stay_ignored() -> None:
         assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN and signal.getsignal(signal.SIGINT) is interrupt
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _queens(n: int) -> cp_model.CpModel:
+    """Queens that do not attack each other, weighted: found at once, not proven in the time of a test."""
+    model = cp_model.CpModel()
+    rows = [model.new_int_var(0, n - 1, "") for _ in range(n)]
+    for slope in (-1, 0, 1):
+        model.add_all_different([rows[i] + slope * i for i in range(n)])
+    model.maximize(sum((i * i % 7) * rows[i] for i in range(n)))
+    return model
+
+
+def test_cp_sat_leaves_the_handler_of_interrupts() -> None:
+    model = cp_model.CpModel()
+    model.maximize(model.new_int_var(0, 3, ""))
+    with interruptions() as interruption:
+        assert solved(cp_model.CpSolver(), model) == cp_model.OPTIMAL
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+        assert interruption.asked
+
+
+def test_an_interrupt_ends_cp_sat() -> None:
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers, solver.parameters.max_time_in_seconds = 1, 30.0
+    begin = time.monotonic()
+    with interruptions(), pytest.raises(KeyboardInterrupt):
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        solved(solver, _queens(40))
+    assert time.monotonic() - begin < 10

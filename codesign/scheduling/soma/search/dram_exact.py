@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from codesign.core.interruption import solved
 from codesign.scheduling.soma.evaluator import (
     BYTES,
     END,
@@ -78,7 +79,7 @@ def solve_dram(begin: Schedule, seconds: float, *, workers: int = 1, seed: int =
     solver.parameters.max_time_in_seconds = seconds
     solver.parameters.num_workers = workers
     solver.parameters.random_seed = seed
-    status = solver.solve(model)
+    status = solved(solver, model)
     name = str(solver.status_name(status))
     proven = max(bound, math.ceil(solver.best_objective_bound - 1e-6)) if name in ("OPTIMAL", "FEASIBLE") else bound
     best = begin
