@@ -103,7 +103,7 @@ class Fields:
         shown = item.default if self.sparse and item.default and isinstance(item.default, str) else True
         option = typer.Option(
             told.get("flag", "--" + (flag.name or item.name).replace("_", "-")),
-            help=_help(texts[item.name]),
+            help=_help(texts.get(item.name, "")),  # python -OO has no docstrings
             min=told.get("minimum"),
             show_default=told.get("shown", shown),
             rich_help_panel=flag.panel or told.get("panel", self.panel or getattr(self.kind, "panel", None)),

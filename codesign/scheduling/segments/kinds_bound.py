@@ -102,7 +102,8 @@ def cycles_of_output(layer: SegmentLayer, core: VectorMacCore, batch: int) -> fl
         places = max(1.0 / units[2], 1.0 / layer.H) * max(1.0 / units[3], 1.0 / layer.W)
         least = min(least, -(-channels // (core.vector * units[0])) * over_k * places * over_b)
     entering = inputs_of_output(layer, False) / core.buffer_words_per_cycle
-    if grouped and min(core.vector // channels, core.lanes // kernels) == 0:
+    in_groups = grouped or (layer.weight_inputs and batch > 1)
+    if in_groups and min(core.vector // channels, core.lanes // kernels) == 0:
         entering = 0.0  # the template counts no time for words of groups that are larger than its elements
     return float(max(least * layer.R * layer.S, entering))
 

@@ -50,6 +50,22 @@ def test_groups_are_made_of_the_command_line() -> None:
         assert words in shown
 
 
+def test_without_docstrings_an_option_has_no_help() -> None:
+    """As under `python -OO`."""
+
+    @dataclass(frozen=True)
+    class Plain:
+        rows: int = 4
+
+    app = typer.Typer()
+
+    def grow(plain: Plain) -> None:
+        typer.echo(plain.rows)
+
+    command(app)(grow)
+    assert CliRunner().invoke(app, ["--rows", "8"]).output == "8\n"
+
+
 def test_a_function_keeps_its_name_and_text() -> None:
     def shrink(sizes: Sizes) -> None:
         """Make smaller."""

@@ -13,7 +13,7 @@ from codesign.arch import many_core_files
 from codesign.arch.architecture import Architecture
 from codesign.arch.chiplet_cost import core_areas_um2, money
 from codesign.arch.core_kinds import kind_counts, own_architecture, record_of, whole_architecture
-from codesign.arch.many_core import CoreKind, Dies, ManyCore
+from codesign.arch.many_core import CoreKind, Dies, Links, ManyCore
 from codesign.arch.many_core_files import load_system
 from codesign.arch.many_core_scaling import architecture_of
 from codesign.core.errors import UserError
@@ -247,3 +247,18 @@ def test_costs_are_those_of_each_kind() -> None:
     mixed = replace(cut, places=(("core", "small"), ("small", "core")))
     assert money(cut).total_mm2 == pytest.approx(money(mixed).total_mm2)
     assert money(cut).chip_usd != money(mixed).chip_usd, "a die of large cores and one of small ones"
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+def test_the_bound_knows_that_large_groups_take_no_time_to_enter(batch: int) -> None:
+    """Each sample of a product of activations is a group; the template counts no time for words of groups over its elements."""
+    duo = two_kinds()
+    slow = replace(duo.core, vector=8, lanes=8, elements_a=2, elements_o=2, buffer_words_per_cycle=1)
+    wide = replace(duo, core=slow, kinds=(CoreKind("small", slow),), links=Links(2**16, 0.1))
+    narrow = SegmentLayer("a", LayerKind.CONV, 1, 64, 1, 1, 8, 8, in_h=8, in_w=8, weight_words=64, external_c=1)
+    product = replace(narrow, name="c", C=64, K=4, weight_words=256, external_c=0, inputs=(0,), weight_inputs=(1,))
+    network = SegmentNetwork("product", (narrow, replace(narrow, name="b", K=4, weight_words=4), product))
+    evaluator = Evaluator(wide, network, OWN_RULES)
+    found = TreeSearch(evaluator, batch, SearchSettings(steps=500, least_use=0.0)).run().evaluation
+    bound = bound_of(evaluator, batch)
+    assert bound.time <= found.rows[0].time and bound.edp <= found.edp
