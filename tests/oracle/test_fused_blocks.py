@@ -10,7 +10,7 @@ from codesign.arch.presets import load_preset
 from codesign.mappers.labels.sweep import Array
 from codesign.mapping.looptree import Goal
 from codesign.scheduling.fused.alike import Patterns
-from codesign.scheduling.fused.blocks import Windows, block_floors
+from codesign.scheduling.fused.blocks import Floors, Windows, block_floors
 from codesign.scheduling.fused.loop_tree import Fusion
 from codesign.scheduling.fused.network_operators import FusedGraph, graph_of
 from codesign.scheduling.fused.operator_front import Limits
@@ -103,6 +103,23 @@ def check_product(graph: FusedGraph) -> tuple[float, float, float]:
     again = fusion.solve()
     assert again.proven and again.value == pytest.approx(found.value, rel=1e-12)
     return low, bound, found.value
+
+
+def test_operators_alike_may_spend_what_each_of_them_may() -> None:
+    builder = NetworkBuilder("chain")
+    x = builder.input("x", (1, 8, 4))
+    for i in range(4):
+        x = builder.softmax(x, name=f"s{i}")
+    graph = graph_of(builder.build(x), load_preset("soma-edge"), 128)
+    fusion, none = Fusion(graph.operators, graph.machines, graph.between, Goal.ENERGY), frozenset[str]()
+    assert fusion.shapes[1] == fusion.shapes[2]
+    spare = fusion.fronts[1].least_on(math.inf)[none][0] - fusion.least[1][0]
+    before = fusion.floors.before.copy()
+    before[2, 0] += spare  # as a window of the first two does
+    fusion.limit = fusion.goal.of(*fusion.total, fusion.leak) + spare * (1 + 1e-9)
+    fusion.floors = Floors(before, fusion.floors.behind)
+    fusion._whole(fusion._own_limits())
+    assert spare > 0 and len(fusion.part(1, 1, none, ())) and not len(fusion.part(2, 2, none, ()))
 
 
 def test_windows_raise_the_bound_of_a_product_and_keep_its_optimum() -> None:

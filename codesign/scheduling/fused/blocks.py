@@ -42,6 +42,7 @@ class Floors:
         before, behind: ``(n + 1) x 2``: energy and seconds of the operators before each place, and of those from it on.
         weight: Of seconds in a third bound, on energy + weight x seconds; none where there is no such.
         before_both, behind_both: The same, ``n + 1``.
+        placed: Whether the rest around runs of operators that differ in names only may differ, as it does around windows.
     """
 
     before: Array
@@ -49,6 +50,7 @@ class Floors:
     weight: float | None = None
     before_both: Array | None = None
     behind_both: Array | None = None
+    placed: bool = True
 
     @classmethod
     def of(cls, least: Sequence[tuple[float, float]]) -> "Floors":
@@ -56,7 +58,7 @@ class Floors:
         each = np.array(least, float).reshape(-1, 2)
         zero = np.zeros((1, 2))
         before = np.concatenate([zero, np.cumsum(each, axis=0)])
-        return cls(before, np.concatenate([np.cumsum(each[::-1], axis=0)[::-1], zero]))
+        return cls(before, np.concatenate([np.cumsum(each[::-1], axis=0)[::-1], zero]), placed=False)
 
     def rest(self, first: int, last: int) -> tuple[float, float]:
         """Least energy and seconds of the operators outside first..last."""

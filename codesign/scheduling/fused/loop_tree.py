@@ -399,7 +399,7 @@ class Fusion:
         Runs of operators that differ in names only have the same rows.
         """
         key = self._patterns.key(first, last, chip, context)
-        if self.outside is not None:  # what is outside differs
+        if self.outside is not None or self.floors.placed:  # what is outside differs
             key = first, last, key
         if key not in self._parts and first == last:
             self._parts[key] = self.leaf(first, chip, context)
@@ -608,7 +608,9 @@ class Fusion:
 
     def _whole(self, limits: Sequence[Limits]) -> Array:
         """Rows of all operators that keep their limits."""
-        limit_of = dict(zip(self.shapes, limits, strict=True))
+        limit_of: dict[object, Limits] = {}
+        for shape, own in zip(self.shapes, limits, strict=True):  # operators of one shape share a front
+            limit_of[shape] = limit_of[shape].joined(own) if shape in limit_of else own
         for shape, front in self.distinct.items():
             front.prepare(limit_of[shape], self.stop)
         return self._of_fronts()

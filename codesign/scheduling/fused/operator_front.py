@@ -4,7 +4,7 @@ import itertools
 import math
 from collections.abc import Iterable, Sequence
 from collections.abc import Mapping as Mapping_
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -54,6 +54,11 @@ class Limits:
             and self.value >= other.value
             and self.leak == other.leak
         )
+
+    def joined(self, other: "Limits") -> "Limits":
+        """What covers both, of one goal and leakage."""
+        energy, seconds = min(self.energy, other.energy), min(self.seconds, other.seconds)
+        return replace(self, energy=energy, seconds=seconds, value=max(self.value, other.value))
 
 
 class _Open:
