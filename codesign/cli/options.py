@@ -103,7 +103,7 @@ class Fields:
         shown = item.default if self.sparse and item.default and isinstance(item.default, str) else True
         option = typer.Option(
             told.get("flag", "--" + (flag.name or item.name).replace("_", "-")),
-            help=_help(texts.get(item.name, "")),  # python -OO has no docstrings
+            help=_help(texts.get(item.name, ""), read),  # python -OO has no docstrings
             min=told.get("minimum"),
             show_default=told.get("shown", shown),
             rich_help_panel=flag.panel or told.get("panel", self.panel or getattr(self.kind, "panel", None)),
@@ -128,9 +128,11 @@ class Fields:
                 yield item, hints[item.name], self.flags.get(item.name, Flag())
 
 
-def _help(text: str) -> str:
+def _help(text: str, read: Any) -> str:
     """What a docstring says of a field, as `--help` says it."""
     plain = text.replace("``", "").removeprefix("Whether ")
+    if get_origin(read) is list and "repeated" not in plain:
+        plain += " May be repeated."
     return plain[0].upper() + plain[1:] if text.startswith("Whether ") else plain
 
 

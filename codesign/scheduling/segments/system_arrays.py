@@ -23,11 +23,6 @@ STEPS = {fabric.EAST: (1, 0), fabric.WEST: (-1, 0), fabric.NORTH: (0, 1), fabric
 """Directions of the links of a mesh."""
 
 
-def core_arrays(core: VectorMacCore) -> core_mapper.Core:
-    """A core in the kernels' form."""
-    return core_mapper.core_of(cores_arrays((core,)), 0)
-
-
 def cores_arrays(cores: tuple[VectorMacCore, ...]) -> core_mapper.Cores:
     """Kinds of cores in the kernels' form."""
 

@@ -56,14 +56,16 @@ def test_without_docstrings_an_option_has_no_help() -> None:
     @dataclass(frozen=True)
     class Plain:
         rows: int = 4
+        tags: tuple[str, ...] = ()
 
     app = typer.Typer()
 
     def grow(plain: Plain) -> None:
-        typer.echo(plain.rows)
+        typer.echo(f"{plain.rows} {plain.tags}")
 
     command(app)(grow)
-    assert CliRunner().invoke(app, ["--rows", "8"]).output == "8\n"
+    assert CliRunner().invoke(app, ["--rows", "8", "--tags", "a", "--tags", "b"]).output == "8 ['a', 'b']\n"
+    assert "May be repeated." in CliRunner().invoke(app, ["--help"]).output
 
 
 def test_a_function_keeps_its_name_and_text() -> None:

@@ -158,7 +158,7 @@ def shared_pj(problem: Problem, layer: int, batch: int, parts: IntArray, spread:
 
 
 @njit
-def _run_time(problem: Problem, layer: int, batch: int, cycles: float, spread: Spread) -> float:
+def _run_time(problem: Problem, batch: int, cycles: float, spread: Spread) -> float:
     """Time of a run of a layer, at least: its cycles, or those of its words over all DRAMs or their ports (rule M70)."""
     drams, of_run = problem.fabric.drams, spread.run_words / (whole_batch(problem) // batch)
     moving = (of_run + spread.sample_words * batch - drams) / (drams * problem.fabric.dram_words)
@@ -209,7 +209,7 @@ def layer_options(problem: Problem, caches: Caches, layer: int, spread: Spread, 
             weights *= float(whole) if batched else float(parts[1])
             energy = figures[ENERGY] * cores * runs
             energy += weights * write + (outputs * read + inputs * copies * write) * float(whole)
-            time = _run_time(problem, layer, batch, figures[CYCLES], spread)
+            time = _run_time(problem, batch, figures[CYCLES], spread)
             options[n, 0] = energy + shared_pj(problem, layer, batch, parts, spread)
             options[n, 1] = time * float(cores * runs) / total
             options[n, 2] = time * (1.0 - cores / total)

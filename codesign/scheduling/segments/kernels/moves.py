@@ -297,7 +297,7 @@ def _common_divisor(a: int, b: int) -> int:
 
 
 @njit
-def _shift(problem: Problem, tokens: Tokens, scratch: Scratch, at: int, state: RandomState) -> bool:
+def _shift(problem: Problem, tokens: Tokens, at: int, state: RandomState) -> bool:
     """Groups of a cut become groups of all cuts among its children, or theirs become its own."""
     if tokens.kind[at] == LEAF:
         return False
@@ -460,7 +460,7 @@ def mutate(
     if move == MERGE:
         return _merge(tokens, scratch, at)
     if move == SHIFT:
-        return _shift(problem, tokens, scratch, at, state)
+        return _shift(problem, tokens, at, state)
     if move == ALIGN:
         return _align(problem, caches, tokens, scratch, at, state)
     return _jump(tokens, scratch, at, state)
