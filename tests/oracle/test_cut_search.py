@@ -8,6 +8,7 @@ import pytest
 
 from codesign.arch.presets import load_preset
 from codesign.mapping.looptree import Goal, Machine
+from codesign.scheduling.fused.cut_search import CutSearch
 from codesign.scheduling.fused.halos import distinct_tilings, single_steps, tiled, tilings
 from codesign.scheduling.fused.loop_tree import Fusion
 from codesign.scheduling.fused.network_operators import FusedGraph, graph_of
@@ -79,3 +80,13 @@ def test_a_cut_along_the_other_axis_of_a_square_is_left_out() -> None:
     oblong = builder.build(builder.conv(builder.conv(builder.input("x", (1, 4, 8, 16)), 4, 3), 4, 3))
     graph = graph_of(oblong, load_preset("soma-edge"))
     assert list(tilings(graph)) == list(distinct_tilings(graph))
+
+
+def test_cuts_begin_with_what_is_known_without_them() -> None:
+    seed = next(n for n in range(100) if n not in NOTHING_FITS)
+    graph = graph_of(network(random.Random(seed)), load_preset("soma-edge"), 4096)
+    plain = Fusion(graph.operators, graph.machines, graph.between, Goal.EDP).solve()
+    search = CutSearch(graph, Goal.EDP, 1, math.inf)
+    search.begin(plain)
+    assert plain.proven and search.value <= plain.value
+    assert search.result().schedule.parts and search.cuts[0].bound >= plain.value * (1 - 1e-9)

@@ -93,6 +93,12 @@ class CutSearch:
         """Of the best schedule so far."""
         return self.best.schedule.value
 
+    def begin(self, plain: Schedule) -> None:
+        """Take in what a search without cuts found and proved."""
+        self.cuts[0].bound = max(self.cuts[0].bound, plain.bound)
+        if plain.value < self.value:
+            self.best = replace(self.best, schedule=plain)
+
     def pose(self, stop: float) -> None:
         """Bound every cut by its fewest words, until the process has used `stop` CPU seconds."""
         for tiling in distinct_tilings(self.graph):

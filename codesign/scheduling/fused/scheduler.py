@@ -21,6 +21,9 @@ NAME = "fused"
 TIME_LIMIT_S = 60.0
 """CPU seconds where no limit is given."""
 
+PLAIN_SHARE = 0.3
+"""Share of the time limit that the search without cuts takes at most before them: it is quick where cuts are many."""
+
 PROVE_SHARE = 0.6
 """Share of the time limit after which cuts that are still open get good schedules from part of their space."""
 
@@ -135,11 +138,13 @@ def best_with_halos(
         sequences: Sequences of operators that each search joins at most.
         halos: Whether windows may share loops.
     """
-    if not halos:
-        plain = Fusion(graph.operators, graph.machines, graph.between, goal, loops_per_dim)
-        return FusedFound(graph, plain.solve(time_limit, sequences, True), 0.0)
     began = clock.cpu_seconds()
+    plain = Fusion(graph.operators, graph.machines, graph.between, goal, loops_per_dim)
+    found = plain.solve(PLAIN_SHARE * time_limit if halos else time_limit, sequences, True)
+    if not halos:
+        return FusedFound(graph, found, 0.0)
     search = CutSearch(graph, goal, loops_per_dim, sequences)
+    search.begin(found)
     search.pose(began + BOUNDED_BY * time_limit)
     search.prove(began + PROVE_SHARE * time_limit)
     search.improve(began + GOOD_SHARE * time_limit)
