@@ -67,6 +67,12 @@ def test_least_energy_within_a_latency_is_that_of_all_nests(seed: int) -> None:
         assert best.value == pytest.approx(least, rel=1e-9), limit
 
 
+def test_a_remainder_in_space_outside_all_loops_in_time_is_not_lost() -> None:
+    operator, machine, goal = problem(872415, imperfect=True)
+    found = solve(operator, machine, goal, Factors(True, True))
+    assert found.proven and found.value == pytest.approx(1018.5912693571917, rel=1e-12)  # of all nests
+
+
 def test_an_imperfect_loop_stands_outside_the_fan_out_above_the_outermost_buffer() -> None:
     operator, machine, goal = problem(1014, imperfect=True)
     found = solve(operator, machine, goal, Factors(True, True))

@@ -111,8 +111,7 @@ class Case:
     def _crosses_above(self, level: int) -> bool:
         """Whether a dimension that may leave a remainder is laid out above `level`: its loops outside are then swept too (U9)."""
         profile = self.space.profile
-        imperfect = {*profile.relaxed, *dict(profile.tiles)}
-        return level > 0 and any(profile.factor(d, 1, level + 1) > 1 for d in imperfect)
+        return level > 0 and any(profile.factor(d, 1, level + 1) > 1 for d in dict(profile.tiles))
 
     def quick(self, goal: Goal) -> float:
         """A bound from the fewest words of every node alone."""
@@ -170,12 +169,14 @@ class Case:
         """Cells at which the fan-outs between `level` and the next level with nodes may stand (U9)."""
         profile, space = self.space.profile, self.space
         allowed = np.ones(space.cells, np.bool_)
-        if not profile.tiles and not profile.relaxed:
+        if not profile.tiles:
             return allowed
         spread = dict(profile.ragged)
         inner = min([v for v in self.levels if v > level], default=space.n)
         for d in space.live:
             column = np.zeros(len(space.lines[d].tiles), np.bool_)
+            if d in profile.relaxed:  # it stands for remainders in space too, which are outermost
+                continue
             if space.lines[d].remainder and profile.factor(d, level + 1, inner + 1) > 1:
                 column[-1] = True
             if d in spread and level < spread[d] <= inner:
