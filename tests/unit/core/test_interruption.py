@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 import weakref
+from collections.abc import Iterator
 
 import pytest
 from ortools.sat.python import cp_model
@@ -15,6 +16,14 @@ from codesign.core.interruption import interruptions, solved
 
 class _Thing:
     pass
+
+
+@pytest.fixture(autouse=True)
+def _heard() -> Iterator[None]:
+    """SIGINT as a terminal's program has it: jobs in the background start with it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

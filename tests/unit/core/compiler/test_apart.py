@@ -83,7 +83,8 @@ def test_the_declared_result_is_held() -> None:
 
 
 PROGRAM = """
-import time
+import signal, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background starts with it ignored
 from codesign.core.compiler import manifest
 from tests.unit.core.compiler.test_apart import np, rarely
 given = manifest.resolve
