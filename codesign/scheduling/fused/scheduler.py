@@ -21,7 +21,7 @@ NAME = "fused"
 TIME_LIMIT_S = 60.0
 """CPU seconds where no limit is given."""
 
-PLAIN_SHARE = 0.3
+PLAIN_SHARE = 0.15
 """Share of the time limit that the search without cuts takes at most before them: it is quick where cuts are many."""
 
 PROVE_SHARE = 0.6

@@ -97,6 +97,6 @@ def test_a_limit_that_ends_before_all_cuts_are_posed_claims_no_bound() -> None:
 def test_a_limit_is_kept_and_the_gap_is_that_of_the_least_open_cut() -> None:
     graph = graph_of(chain(56, 64, 3), load_preset("soma-edge"), 131072)
     began = clock.cpu_seconds()
-    found = best_with_halos(graph, Goal.EDP, time_limit=1.0)
-    assert clock.cpu_seconds() - began < 3.0
+    found = best_with_halos(graph, Goal.EDP, time_limit=2.0)
+    assert clock.cpu_seconds() - began < 4.0
     assert 0 < found.schedule.bound < found.schedule.value and not found.schedule.proven
