@@ -4,6 +4,7 @@ What `codesign schedule --scheduler fused` finds for the energy-delay product (r
 into a CSV table, where they replace those of the same name.
 """
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -154,4 +155,7 @@ def parse_args(arguments: list[str] | None = None) -> Config:
 
 
 if __name__ == "__main__":
-    main(parse_args())
+    try:
+        main(parse_args())
+    except UserError as error:
+        sys.exit(str(error))

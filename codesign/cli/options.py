@@ -18,7 +18,7 @@ from codesign.core.errors import UserError
 from codesign.core.field_texts import field_texts
 
 F = TypeVar("F", bound=Callable[..., None])
-Given: TypeAlias = dict[str, Any]
+Given: TypeAlias = dict[str, object]
 """Values of a command's parameters, by name."""
 
 
