@@ -26,6 +26,7 @@ from codesign.mappers.exact.even.fill_states import (
     WHAT,
     Program,
 )
+from codesign.mappers.exact.even.word_prices import Pairs, weigh
 from codesign.mappers.exact.problem.grid_steps import (
     grown,
     minima_along,
@@ -114,7 +115,7 @@ def parent_of(program: Program, held: int, i: int, p: int) -> int:
 
 
 @njit
-def fill_charges(program: Program, moved: Moved, prices: Prices, charge: FloatArray) -> None:
+def _fill_charges(program: Program, moved: Moved, prices: Prices, charge: FloatArray) -> None:
     """What closing a tensor costs, tile by tile: ``Q x N``, infinite where too few or too many words cross."""
     n = charge.shape[1]
     for q in range(program.charges.shape[0]):
@@ -195,16 +196,33 @@ def loop_cost(
 
 @njit
 def run_program(
-    table: FloatArray, program: Program, grid: Grid, moved: Moved, prices: Prices, charge: FloatArray, penalty: FloatArray,
-    live: IntArray, scratch: FloatArray, parts: Parts,
-) -> None:  # fmt: skip
-    """Fill the table: least cost still to be paid from every state and tile.
+    weight: FloatArray, pairs: Pairs, table: FloatArray, program: Program, grid: Grid, moved: Moved, prices: Prices,
+    charge: FloatArray, penalty: FloatArray, live: IntArray, scratch: FloatArray, parts: Parts,
+) -> tuple[int, float]:  # fmt: skip
+    """Fill the table: least cost still to be paid from every state and tile; returns the best state at the MACs and its value.
+
+    One call in place of one for each step: between calls two threads wait for each other.
 
     Args:
+        weight: ``1 + J`` of energy and of every port's cycles.
         table: ``S x N``, overwritten.
+        prices: Those of these weights, overwritten but for its limits.
+        charge: ``Q x N`` what closing a tensor costs, overwritten.
         penalty: ``L x 2**T x N`` infinite where the tiles of the kept tensors do not fit.
         live: ``S`` 0 where a state is left out; its costs are infinite.
     """
+    weigh(weight, pairs, prices.price, prices.once)
+    _fill_charges(program, moved, prices, charge)
+    _fill_table(table, program, grid, moved, prices, charge, penalty, live, scratch, parts)
+    return _least_start(table, program.starts, prices, pairs.fewest)
+
+
+@njit
+def _fill_table(
+    table: FloatArray, program: Program, grid: Grid, moved: Moved, prices: Prices, charge: FloatArray, penalty: FloatArray,
+    live: IntArray, scratch: FloatArray, parts: Parts,
+) -> None:  # fmt: skip
+    """Go through the operations; see `run_program`."""
     n, operations = table.shape[1], program.operations
     for o in range(operations.shape[0]):
         kind, s, source = operations[o, KIND], operations[o, TARGET], operations[o, SOURCE]
@@ -327,7 +345,7 @@ def _chain(
 
 
 @njit
-def least_start(table: FloatArray, starts: IntArray, prices: Prices, fewest: FloatArray) -> tuple[int, float]:
+def _least_start(table: FloatArray, starts: IntArray, prices: Prices, fewest: FloatArray) -> tuple[int, float]:
     """The best state at the MACs, and its value with what crosses into the MACs."""
     macs = fewest.shape[1] - 1
     best, least = starts[0, 0], INF

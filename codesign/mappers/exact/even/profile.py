@@ -22,9 +22,7 @@ from codesign.mappers.exact.even.joint_program import (
     Moved,
     Parts,
     Prices,
-    fill_charges,
     gather,
-    least_start,
     room_for_parts,
     run_program,
     trace_program,
@@ -32,7 +30,7 @@ from codesign.mappers.exact.even.joint_program import (
 )
 from codesign.mappers.exact.even.shared_problem import EvenProblem
 from codesign.mappers.exact.even.temporal_tiles import fill_tiles, list_chains, shared_words, tiles_of_axis
-from codesign.mappers.exact.even.word_prices import price_profile, room_for_pairs, weigh
+from codesign.mappers.exact.even.word_prices import price_profile, room_for_pairs
 from codesign.mappers.exact.problem.instance import Instance
 from codesign.mappers.exact.problem.lattice import make_lattice
 from codesign.mappers.exact.problem.loop_rows import LoopRows
@@ -186,6 +184,13 @@ class EvenProfile:
 
     def program(self, decisions: Decisions | None = None) -> Program:
         """The list of operations that `run` goes through."""
+        return self._program if decisions is None else self._program_of(decisions)
+
+    @cached_property
+    def _program(self) -> Program:
+        return self._program_of(None)
+
+    def _program_of(self, decisions: Decisions | None) -> Program:
         return self.problem.program_of(self.spatial, True, bool(self.moved.first[-1] > 0), decisions)
 
     def run(
@@ -207,18 +212,15 @@ class EvenProfile:
         """
         program, grid, n = self.program(decisions), self.lattice.grid, self.lattice.n_tiles
         penalty = self.penalty if restricted is None else self.penalty + restricted[..., None]
-        price, once = np.empty(self.price.shape[1:]), np.empty(self.price.shape[1:])
-        weigh(weight, self.pairs, price, once)
         least, most = (np.zeros((0, 0)), np.zeros((0, 0))) if limits is None else limits
-        prices = Prices(price, once, least, most, int(limits is not None))
+        shape = self.price.shape[1:]
+        prices = Prices(np.empty(shape), np.empty(shape), least, most, int(limits is not None))
         charge, table = np.empty((len(program.charges), n)), np.empty((len(program.level), n))
-        fill_charges(program, self.moved, prices, charge)
         if live is None:
             live = np.ones(len(program.level), np.int64)
-        run_program(
-            table, program, grid, self.moved, prices, charge, penalty, live, np.empty((3, n)), self._parts
+        start, value = run_program(
+            weight, self.pairs, table, program, grid, self.moved, prices, charge, penalty, live, np.empty((3, n)), self._parts
         )  # fmt: skip
-        start, value = least_start(table, program.starts, prices, self.fewest)
         self.filled = Filled(program, table, prices, charge, penalty, start)
         return float(value) + float(weight[0]) * self.constant
 
@@ -240,12 +242,13 @@ class EvenProfile:
         levels = self.levels
         keep = [[v == 0] * n_tensors for v in range(len(levels))]
         words, optimistic = np.zeros((n_tensors, len(levels))), False
-        for o, x, y, j in path[:steps]:
+        grown = self.lattice.value[:, path[:steps, 2]] / self.lattice.value[:, path[:steps, 1]]
+        for (o, x, _, j), factors in zip(path[:steps].tolist(), grown.T.astype(np.int64).tolist(), strict=True):
             operation = f.program.operations[o]
             c, what = int(operation[LEVEL]), int(operation[WHAT])
-            for d, (size, grown) in enumerate(zip(self.lattice.sizes(int(x)), self.lattice.sizes(int(y)), strict=True)):
-                if grown != size:
-                    levels[c].add(d, grown // size)
+            for d, factor in enumerate(factors):
+                if factor > 1:
+                    levels[c].add(d, factor)
             if operation[KIND] == END:
                 keep[c] = [bool(what >> t & 1) for t in range(n_tensors)]
             elif operation[KIND] == CLOSE:
@@ -254,7 +257,7 @@ class EvenProfile:
                     if v >= 0:
                         words[t, v] = self.words[t, v, x]
             elif operation[KIND] >= SLIDE and operation[DIM] >= 0:
-                optimistic |= self._count(operation, int(x), int(j), words)
+                optimistic |= self._count(operation, x, j, words)
         return Traced(levels, tuple(tuple(row) for row in keep), words, optimistic)
 
     @property

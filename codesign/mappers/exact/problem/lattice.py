@@ -57,11 +57,6 @@ class Lattice:
     grid: Grid
     value: FloatArray
 
-    def sizes(self, tile: int) -> tuple[int, ...]:
-        """Size of each dimension in a tile."""
-        places = tile // self.grid.stride % self.grid.n_divisors
-        return tuple(sizes[i] for sizes, i in zip(self.divisors, places.tolist(), strict=True))
-
 
 @dataclass(frozen=True, eq=False)
 class _Block:

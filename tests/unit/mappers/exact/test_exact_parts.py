@@ -58,7 +58,7 @@ def test_lattice_grows_tiles() -> None:
     grown = int(lattice.grid.grow[0, lattice.divisors[0].index(4), i])
     assert lattice.divisors[0][grown] == 12
     assert lattice.grid.grow[0, lattice.divisors[0].index(3), i] == -1
-    assert lattice.sizes(lattice.n_tiles - 1) == (12, 7)
+    assert lattice.value[:, lattice.n_tiles - 1].tolist() == [12, 7]
 
 
 def test_lay_out_uses_both_axes_without_exceeding_either() -> None:
@@ -148,7 +148,7 @@ def test_chains_never_move_fewer_words_than_the_bound(seed: int) -> None:
     )
     fewest = 1 + sum(b // s - 1 for b, s in zip(bounds, spatial[0], strict=True))
     for sub in range(lattice.n_tiles):
-        outside = np.array(lattice.sizes(sub))
+        outside = lattice.value[:, sub].astype(np.int64)
         if (outside % spatial[0]).any():
             continue
         inside = outside // spatial[0]

@@ -71,6 +71,6 @@ def test_a_tile_grows_where_the_factor_divides() -> None:
         for d, sizes in enumerate(lattice.divisors):
             for j, factor in enumerate(sizes):
                 larger = grown(tile, d, j, lattice.grid)
-                fits = lattice.bounds[d] % (lattice.sizes(tile)[d] * factor) == 0
+                fits = lattice.bounds[d] % (lattice.value[d, tile] * factor) == 0
                 assert (larger >= 0) == fits
-                assert larger < 0 or lattice.sizes(larger)[d] == lattice.sizes(tile)[d] * factor
+                assert larger < 0 or lattice.value[d, larger] == lattice.value[d, tile] * factor
