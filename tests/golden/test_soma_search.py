@@ -79,13 +79,3 @@ def test_same_seed_same_schedule_and_baselines_rank_as_expected() -> None:
         assert other.schedule.edp > first.schedule.edp
     cocco = others[0]
     assert isinstance(cocco, Found) and cocco.schedule.parsed.fusion.fine_cuts == ()
-
-
-def test_channels_of_memory_keep_the_schedule_valid() -> None:
-    from dataclasses import replace
-
-    problem = _first_problem()
-    wide = replace(problem, options=replace(REFERENCE, store_before_load=True, dram_channels=2))
-    found = search(wide, Objective(), SearchOptions(Budget(evaluations=1500), seed=1))
-    assert isinstance(found, Found)
-    assert simulate_program(make_instructions(found.schedule)).latency_cycles == found.schedule.latency_cycles

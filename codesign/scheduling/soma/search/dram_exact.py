@@ -60,7 +60,7 @@ def solve_dram(begin: Schedule, seconds: float, *, workers: int = 1, seed: int =
     """Improve the DRAM attributes of a schedule, or prove how far from optimal they are.
 
     Args:
-        begin: A schedule on one DRAM channel; its tiles are kept.
+        begin: A schedule; its tiles are kept.
         seconds: Wall time of the solver.
         workers: Its threads.
         seed: Of its random choices.

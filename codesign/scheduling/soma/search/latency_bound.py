@@ -27,7 +27,7 @@ _UNITS, _MOST_SUMS = 1 << 16, 60_000
 
 
 def stage2_bound(parsed: Parsed) -> int:
-    """Cycles no order and living durations of these tiles can beat (single or several channels)."""
+    """Cycles no order and living durations of these tiles can beat."""
     rows = parsed.tensors
     T = len(parsed.tile_layer)
     kinds = rows[:, KIND]

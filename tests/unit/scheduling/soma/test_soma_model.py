@@ -116,17 +116,6 @@ def test_loads_before_their_producers_store_are_refused_only_when_mended() -> No
     assert isinstance(mended, Invalid) and mended.status is Status.LOAD_BEFORE_STORE
 
 
-def test_two_channels_share_the_bandwidth() -> None:
-    graph = LayerGraph("two", (conv("a", 16, 64, 16, ()), conv("b", 64, 64, 16, (0,))), ((16, 16, 16),))
-    fusion = FusionScheme((0, 1), (0, 1), (), (1, 1))
-    one, two = (evaluate(Problem(graph, 1, EDGE, replace(DEFAULT, dram_channels=n)), Encoding(fusion)) for n in (1, 2))
-    assert isinstance(one, Schedule) and isinstance(two, Schedule)
-    assert two.parsed.dram_bytes == one.parsed.dram_bytes
-    assert abs(two.parsed.channel_cycles - one.parsed.channel_cycles) <= len(one.parsed.dram_ids)
-    alone = one.parsed.dram_ids[:1]
-    assert two.parsed.transfer_cycles[alone] == 2 * one.parsed.transfer_cycles[alone]
-
-
 @pytest.mark.parametrize(
     ("file", "model", "phase", "seq"),
     [("gpt2_small_prefill_512", "gpt2-small", "prefill", 512), ("gpt2_small_decode_513", "gpt2-small", "decode", 512)],
