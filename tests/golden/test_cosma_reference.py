@@ -11,11 +11,11 @@ from codesign.core.goals import Proof
 from codesign.scheduling.cosma.baselines import Replacement, schedule_baseline
 from codesign.scheduling.cosma.fusion import fuse_operators
 from codesign.scheduling.cosma.graph import OperatorGraph, read_graph
+from codesign.scheduling.cosma.integer_program import solve_program
 from codesign.scheduling.cosma.peak import lowest_peak_order
 from codesign.scheduling.cosma.replacement import best_replacement
 from codesign.scheduling.cosma.result import Schedule
 from codesign.scheduling.cosma.solve import Route, schedule_cosma
-from codesign.scheduling.cosma.time_indexed import order_jointly
 from tests.cosma_executor import common_divisor, execute
 from tests.reference_data import REFERENCE, lacks, needs_data, supporting_files
 
@@ -145,7 +145,7 @@ def test_the_full_program_agrees(name: str, capacity: int) -> None:
 def test_the_joint_program_agrees(name: str, capacity: int) -> None:
     if (name, capacity) not in best_known():
         lacks(f"results of {name}")
-    joint = order_jointly(graph_of(name).index, capacity)
+    joint = solve_program(graph_of(name).index, capacity, addresses=False)
     assert joint.value == joint.bound == best_known()[name, capacity]
 
 
