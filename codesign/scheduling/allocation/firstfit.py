@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable, Iterator, Sequence
 
-from codesign.scheduling.allocation.buffers import Buffer
+from codesign.scheduling.allocation.buffers import Buffer, loads
 
 
 def neighbours(buffers: Sequence[Buffer]) -> list[list[int]]:
@@ -93,11 +93,5 @@ def repaired_order(
 
 def crowd(buffers: Sequence[Buffer], load: float) -> set[int]:
     """The buffers that are alive at some moment when at least `load` is."""
-    events = sorted([(b.lower, b.size) for b in buffers] + [(b.upper, -b.size) for b in buffers])
-    total = 0
-    moments = []
-    for time, change in events:
-        total += change
-        if change > 0 and total >= load:
-            moments.append(time)
+    moments = [time for time, total in loads(buffers) if total >= load]
     return {p for p, b in enumerate(buffers) if any(b.lower <= m < b.upper for m in moments)}

@@ -59,6 +59,16 @@ def earliest_ends(parsed: Parsed) -> IntArray:
     return np.where(local[rows[:, LAYER]], rows[:, END], rows[:, USE] + 1)
 
 
+def least_held(parsed: Parsed) -> IntArray:
+    """``T``: bytes held at each position when loads are held from their use and stores to their earliest end."""
+    rows = parsed.tensors
+    kinds = rows[:, KIND]
+    is_load = (kinds == kf.LOAD_IFMAP) | (kinds == kf.LOAD_WEIGHT)
+    start = np.where(is_load, rows[:, USE], rows[:, START])
+    end = np.where(kinds == kf.STORE, earliest_ends(parsed), rows[:, END])
+    return _usage(parsed, start, end)[1:-1]
+
+
 def greedy(parsed: Parsed) -> Schedule | Invalid:
     """The schedule of the greedy prefetch rule (`kernels.prefetch.prefetch`), falling back to the double-buffer defaults."""
     rows = parsed.tensors
