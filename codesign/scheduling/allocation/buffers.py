@@ -9,7 +9,6 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from itertools import accumulate
 from pathlib import Path
 
 from codesign.core.errors import UserError
@@ -69,15 +68,14 @@ class Allocation:
     nodes: int = 0
 
 
-def loads(buffers: Sequence[Buffer]) -> list[tuple[int, int]]:
-    """The moments at which a life begins or ends, and the sum of sizes alive after each, ends first."""
-    events = sorted([(b.lower, b.size) for b in buffers] + [(b.upper, -b.size) for b in buffers])
-    return list(zip((time for time, _ in events), accumulate(change for _, change in events), strict=True))
-
-
 def peak_load(buffers: Sequence[Buffer]) -> tuple[int, int]:
     """The largest sum of sizes alive at one moment, and the first such moment; no capacity below it suffices."""
-    moment, peak = max(loads(buffers), key=lambda row: row[1], default=(0, 0))
+    events = sorted([(b.lower, b.size) for b in buffers] + [(b.upper, -b.size) for b in buffers])
+    load = peak = moment = 0
+    for time, change in events:
+        load += change
+        if load > peak:
+            peak, moment = load, time
     return peak, moment
 
 
