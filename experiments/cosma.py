@@ -20,7 +20,8 @@ from codesign.core.files import write_atomic, write_json
 from codesign.scheduling.cosma.addresses import place
 from codesign.scheduling.cosma.baselines import Replacement, schedule_baseline
 from codesign.scheduling.cosma.divide import conquer
-from codesign.scheduling.cosma.graph import GraphIndex, OperatorGraph, read_graph
+from codesign.scheduling.cosma.graph import GraphIndex, OperatorGraph
+from codesign.scheduling.cosma.load import load_graph
 from codesign.scheduling.cosma.objective import BYTES
 from codesign.scheduling.cosma.peak import lowest_peak_order
 from codesign.scheduling.cosma.plan import Plan, noncompulsory_bytes
@@ -143,7 +144,7 @@ def run_heuristics(index: GraphIndex, lowest: Sequence[int], capacity: int) -> d
 
 def run_network(config: Config, name: str, parameters: bool, heuristics: bool) -> list[dict[str, Any]]:
     """One network at its three budgets."""
-    graph = read_graph(config.graphs / f"{name}.json")
+    graph = load_graph(config.graphs / f"{name}.json")
     if not parameters:
         graph = graph.without_parameters()
     peak = lowest_peak_order(graph.index)

@@ -19,7 +19,7 @@ from codesign.arch.architecture import Architecture
 from codesign.core.files import write_atomic, write_json
 from codesign.evaluation.detail import TrafficDetail
 from codesign.evaluation.traffic import TrafficEvaluator
-from codesign.scheduling.cosma.graph import read_graph
+from codesign.scheduling.cosma.load import load_graph
 from codesign.scheduling.cosma.objective import Quantity
 from codesign.scheduling.cosma.solve import Effort
 from experiments.options import head_parser
@@ -61,7 +61,7 @@ class Config:
 
 def sweep(config: Config, name: str) -> list[dict[str, Any]]:
     """One network on ascending scratchpad sizes: one that is too small, then all up to the first without spills."""
-    graph = read_graph(config.graphs / f"{name}.json").without_parameters()
+    graph = load_graph(config.graphs / f"{name}.json").without_parameters()
     effort = Effort(time_limit_s=config.time_limit, seed=config.seed)
     evaluate = TrafficEvaluator(FineSizes(), ((graph, 1.0),), config.objective, effort)
     points: list[dict[str, Any]] = []

@@ -19,7 +19,8 @@ from codesign.core.goals import Budget, Objective
 from codesign.scheduling.soma.evaluator import Invalid, Parsed, Problem, Schedule, parse
 from codesign.scheduling.soma.kernels.score_scheme import DOUBLE_BUFFER, PREFETCH
 from codesign.scheduling.soma.model.hardware import hardware_from_constants
-from codesign.scheduling.soma.model.layer_graph import LayerGraph, read_graph
+from codesign.scheduling.soma.model.layer_graph import LayerGraph
+from codesign.scheduling.soma.model.load import load_graph
 from codesign.scheduling.soma.model.notation import FusionScheme, encoding_from_json
 from codesign.scheduling.soma.model.rules import REFERENCE
 from codesign.scheduling.soma.search.dram_search import DramChain, greedy
@@ -88,7 +89,7 @@ class Case:
 def _graphs(data: Path) -> dict[int, tuple[str, LayerGraph]]:
     found = {}
     for path in sorted((data / "networks").glob("*.json")):
-        found[int(read_structured(path)["config"]["net_id"])] = (path.stem, read_graph(path))
+        found[int(read_structured(path)["config"]["net_id"])] = (path.stem, load_graph(str(path)).graph)
     return found
 
 

@@ -66,8 +66,7 @@ def simulate_program(program: Program) -> SimulationResult:
     buffer = _Buffer(program)
     finish: dict[int, int] = {}
     events: list[tuple[int, int, int, int]] = []  # time, sequence, instruction, engine (-1: compute)
-    idle_channels = list(range(program.channels))
-    core_idle = True
+    channel_idle = core_idle = True
     dram_next, compute_next, sequence, now = 0, 0, 0, 0
     rate = program.bandwidth_bytes_per_cycle
 
@@ -86,12 +85,12 @@ def simulate_program(program: Program) -> SimulationResult:
                 core_idle = False
                 compute_next += 1
                 progress = True
-            if idle_channels and dram_next < len(program.dram) and ready(program.dram[dram_next]):
+            if channel_idle and dram_next < len(program.dram) and ready(program.dram[dram_next]):
                 instruction = program.dram[dram_next]
-                engine = idle_channels.pop()
-                cycles = -(-instruction.size_bytes * program.channels // rate)
+                channel_idle = False
+                cycles = -(-instruction.size_bytes // rate)
                 sequence += 1
-                heapq.heappush(events, (now + cycles, sequence, instruction.index, engine))
+                heapq.heappush(events, (now + cycles, sequence, instruction.index, 0))
                 dram_next += 1
                 progress = True
         if not events:
@@ -103,7 +102,7 @@ def simulate_program(program: Program) -> SimulationResult:
             if engine < 0:
                 core_idle = True
             else:
-                idle_channels.append(engine)
+                channel_idle = True
     if len(finish) < len(program.dram) + len(program.compute):
         head = program.dram[dram_next] if dram_next < len(program.dram) else program.compute[compute_next]
         raise SimulationError(f"deadlock: instruction {head.index} ({head.operation}) never becomes ready")

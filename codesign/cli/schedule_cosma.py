@@ -296,16 +296,15 @@ def _print_baselines(schedule: Schedule) -> None:
     from rich.console import Console
 
     from codesign.cli.tables import make_table
-    from codesign.scheduling.cosma.compare import baseline_rows
+    from codesign.scheduling.cosma.baselines import baseline_traffic
     from codesign.scheduling.cosma.result import spills_to_list
 
     heads = ("order", "replacement", "bytes>", "saved by cosma>")
     table = make_table("Non-compulsory off-chip bytes", *heads)
     ours = schedule.noncompulsory_bytes
-    for row in baseline_rows(schedule.graph, schedule.capacity_bytes):
-        theirs = row.noncompulsory_bytes
+    for (order, policy), theirs in baseline_traffic(schedule.graph, schedule.capacity_bytes).items():
         saved = f"{1 - ours / theirs:.1%}" if theirs else "-"
-        table.add_row(row.order, row.policy.value, f"{theirs:,}", saved)
+        table.add_row(order, policy.value, f"{theirs:,}", saved)
     table.add_row("cosma", "cosma", f"{ours:,}", "")
     console = Console(width=None if sys.stdout.isatty() else 100)
     console.print(table)

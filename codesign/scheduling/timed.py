@@ -21,7 +21,7 @@ from codesign.scheduling.cosma.traffic_cost import traffic_cost
 from codesign.scheduling.soma.evaluator import Schedule as FusedSchedule
 from codesign.scheduling.soma.instructions import make_instructions
 from codesign.scheduling.soma.model.mapped_tiles import MappedPlatform, tile_computation
-from codesign.timing.instructions import Instruction, Queue, run_instructions
+from codesign.timing.instructions import Instruction, run_instructions
 from codesign.timing.simulate import OPERATION_LIMIT, Run, simulate
 from codesign.timing.table import LevelTiming, Timing
 from codesign.timing.trace import EVENT_LIMIT
@@ -49,14 +49,14 @@ def time_fused(schedule: FusedSchedule, timing: Timing, *, operation_limit: int 
         cycles = tiles.get(item.layer, item.cycles) + step
         found[item.index] = Instruction("tile", 0, cycles, item.after)
     for item in program.dram:
-        moving = -(-item.size_bytes * program.channels // program.bandwidth_bytes_per_cycle)
+        moving = -(-item.size_bytes // program.bandwidth_bytes_per_cycle)
         start = dram.write_startup_cycles if item.operation == "store" else dram.read_startup_cycles
         kind = f"{item.operation} {item.what}"
         found[item.index] = Instruction(kind, 1, moving + start, item.after, dram.latency_cycles)
     numbers = sorted(i.index for i in program.compute) + [i.index for i in program.dram]
     place = {number: k for k, number in enumerate(numbers)}
     ordered = [found[n]._replace(after=tuple(place[a] for a in found[n].after)) for n in numbers]
-    queues = (Queue("array"), Queue("DRAM channels" if program.channels > 1 else "DRAM channel", program.channels))
+    queues = ("array", "DRAM channel")
     return run_instructions(
         ordered, queues, run_cycles=timing.run_cycles, events=EVENT_LIMIT, operation_limit=operation_limit
     )
@@ -154,10 +154,9 @@ class _SpillProgram:
             self._run(step, operator, waits)
 
     @property
-    def queues(self) -> tuple[Queue, ...]:
+    def queues(self) -> tuple[str, ...]:
         """The array, and the DRAM channel of each way."""
-        channels = ("DRAM channel",) if self._shared else ("DRAM read channel", "DRAM write channel")
-        return tuple(Queue(name) for name in ("array", *channels))
+        return ("array", "DRAM channel") if self._shared else ("array", "DRAM read channel", "DRAM write channel")
 
     def _freed(self, number: int) -> tuple[int, ...]:
         """What must be done before the addresses of a stay may be written."""

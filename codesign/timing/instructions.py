@@ -32,26 +32,13 @@ class Instruction(NamedTuple):
     latency_cycles: float = 0.0
 
 
-class Queue(NamedTuple):
-    """Instructions that start in order, on one engine or several alike.
-
-    Attributes:
-        name: Of the resource.
-        engines: How many run at once.
-    """
-
-    name: str
-    engines: int = 1
-
-
 @dataclass
 class _State:
     """Of a queue while it runs."""
 
     order: list[int]
-    free: list[float]
+    free: float = 0.0
     position: int = 0
-    last_start: float = 0.0
     busy: float = 0.0
 
     @property
@@ -62,7 +49,7 @@ class _State:
 
 def run_instructions(
     instructions: Sequence[Instruction],
-    queues: Sequence[Queue],
+    queues: Sequence[str],
     *,
     run_cycles: float = 0.0,
     events: int = 0,
@@ -72,7 +59,7 @@ def run_instructions(
 
     Args:
         instructions: All of them; a queue runs its own in the order of this list.
-        queues: The resources.
+        queues: Names of the resources; each runs one instruction at a time.
         run_cycles: Cycles of a run besides its instructions.
         events: How many operations of the timeline to keep.
         operation_limit: Instructions after which the run is cut short; `complete` is false then.
@@ -82,7 +69,7 @@ def run_instructions(
     """
     if operation_limit < 1:
         raise UserError(f"`operation_limit` must be >= 1, got {operation_limit}")
-    states = [_State([], [0.0] * queue.engines) for queue in queues]
+    states = [_State([]) for _ in queues]
     for place, item in enumerate(instructions):
         states[item.queue].order.append(place)
     end = [math.nan] * len(instructions)
@@ -102,7 +89,7 @@ def run_instructions(
                     finish = max(finish, end[index])
                     done += 1
                     if len(timeline) < events:
-                        timeline.append(Event(instructions[index].kind, queues[q].name, start, stop, index))
+                        timeline.append(Event(instructions[index].kind, queues[q], start, stop, index))
             if done == before:
                 raise UserError(
                     f"instructions wait for each other: {_cycle(instructions, states, end)}", where="schedule"
@@ -126,24 +113,21 @@ def _start(
 ) -> tuple[float, float]:
     """Run the head of a queue; returns start and end."""
     instruction = instructions[index]
-    engine = min(range(len(state.free)), key=state.free.__getitem__)
-    own = max(state.free[engine], state.last_start)
+    own = state.free
     latest = max(instruction.after, key=end.__getitem__, default=None)
     start = own if latest is None else max(own, end[latest])
     if latest is not None and start > own:
         kind = instructions[latest].kind
-        waits[kind] = waits.get(kind, 0.0) + (start - own) / len(state.free)
-    state.free[engine] = start + instruction.cycles
-    state.last_start = start
+        waits[kind] = waits.get(kind, 0.0) + (start - own)
+    state.free = start + instruction.cycles
     state.busy += instruction.cycles
     state.position += 1
-    return start, start + instruction.cycles
+    return start, state.free
 
 
-def _use(queue: Queue, state: _State, waits: dict[str, float], total: int) -> ResourceUse:
-    busy = state.busy / queue.engines
-    idle = max(0.0, total - busy - sum(waits.values()))
-    return ResourceUse(queue.name, busy, tuple(sorted(waits.items())), idle)
+def _use(queue: str, state: _State, waits: dict[str, float], total: int) -> ResourceUse:
+    idle = max(0.0, total - state.busy - sum(waits.values()))
+    return ResourceUse(queue, state.busy, tuple(sorted(waits.items())), idle)
 
 
 def _cycle(instructions: Sequence[Instruction], states: Sequence[_State], end: Sequence[float]) -> str:

@@ -10,7 +10,7 @@ from enum import Enum
 from functools import cached_property
 
 from codesign.core.errors import UserError, unknown_name
-from codesign.workloads.computation import Computation
+from codesign.workloads.computation import Computation, Tensor
 
 
 class OperatorKind(Enum):
@@ -298,6 +298,12 @@ class Network:
         """The parameters an operator reads, each once."""
         found = (self.tensor_by_name[n] for n in dict.fromkeys(operator.inputs))
         return tuple(t for t in found if t.is_parameter)
+
+    def operand_kind(self, tensor: Tensor, name: str) -> str:
+        """``weight``, ``input`` or ``output``: parameters are weights, whatever else is read an input, caches included (rule Z1)."""
+        if tensor.is_output:
+            return "output"
+        return "weight" if self.tensor_by_name[name].is_parameter else "input"
 
     def distinct_layers(self) -> tuple[LayerGroup, ...]:
         """The computations without repetition, in order of first appearance, each with its operators."""

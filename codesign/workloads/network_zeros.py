@@ -12,12 +12,9 @@ from codesign.workloads.computation import Computation, Tensor
 from codesign.workloads.density import DENSE, Banded, Density, Structured, Uniform, check_density
 from codesign.workloads.density_files import read_mask
 from codesign.workloads.network import Network, Operator
-from codesign.workloads.zero_file import read_zeros
+from codesign.workloads.zero_file import KINDS, read_zeros
 
 NO_ZEROS = "dense"
-KINDS = ("weight", "input", "output")
-"""Parameters of matrix operators, what they read beside, what they write."""
-
 _BLOCKS = re.compile(r"(\d+):(\d+)")
 _BAND = re.compile(r"band:(\d+)")
 _MASKS = (".npy", ".txt")
@@ -188,7 +185,7 @@ def _with_densities(
         return operator
     tensors = []
     for tensor, name in zip(computation.tensors, operator.operands, strict=True):
-        kind = _kind(network, tensor, name)
+        kind = network.operand_kind(tensor, name)
         entry = next((e for e in zeros.entries if e.is_of(operator.name, kind, name)), None)
         if entry is None:
             tensors.append(tensor)
@@ -196,13 +193,6 @@ def _with_densities(
         used.add(entry)
         tensors.append(_with_density(computation, tensor, entry, operator.name, masks))
     return replace(operator, computation=replace(computation, tensors=tuple(tensors)))
-
-
-def _kind(network: Network, tensor: Tensor, name: str) -> str:
-    """Parameters are weights; whatever else is read is an input, caches included (rule Z1)."""
-    if tensor.is_output:
-        return "output"
-    return "weight" if network.tensor_by_name[name].is_parameter else "input"
 
 
 def _with_density(computation: Computation, tensor: Tensor, entry: TensorZeros, operator: str, masks: bool) -> Tensor:

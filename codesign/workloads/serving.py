@@ -16,7 +16,7 @@ from codesign.workloads.network import Network
 from codesign.workloads.network_zeros import NetworkZeros, with_zeros
 from codesign.workloads.precision import Precision, with_precision
 from codesign.workloads.zoo import normalized
-from codesign.workloads.zoo.language_models import LANGUAGE_MODELS, LanguageModel, Span, language_model
+from codesign.workloads.zoo.language_models import LANGUAGE_MODELS, LanguageModel, Span, decode_macs, language_model
 from codesign.workloads.zoo.routing import Routing, expected_distinct
 
 FORMAT = "codesign-serving-1"
@@ -204,8 +204,6 @@ class ServingSpec:
 
 def fixed_elements(model: LanguageModel) -> float:
     """Weights that every token meets: all but routed experts and the embedding table."""
-    from codesign.workloads.zoo.language_models import decode_macs
-
     macs = decode_macs(replace(model, window=1), 0)
     w, h = model.width, model.heads
     if model.latent is None:

@@ -21,6 +21,7 @@ from codesign.workloads.density import check_density
 from codesign.workloads.onnx.observed import ObservedTensor
 
 KINDS = ("weight", "input", "output")
+"""Parameters of matrix operators, what they read beside, what they write."""
 _ROUNDED = 1e-9
 
 

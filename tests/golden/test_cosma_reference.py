@@ -10,12 +10,13 @@ import pytest
 from codesign.core.goals import Proof
 from codesign.scheduling.cosma.baselines import Replacement, schedule_baseline
 from codesign.scheduling.cosma.fusion import fuse_operators
-from codesign.scheduling.cosma.graph import OperatorGraph, read_graph
+from codesign.scheduling.cosma.graph import OperatorGraph
+from codesign.scheduling.cosma.integer_program import solve_program
+from codesign.scheduling.cosma.load import load_graph
 from codesign.scheduling.cosma.peak import lowest_peak_order
 from codesign.scheduling.cosma.replacement import best_replacement
 from codesign.scheduling.cosma.result import Schedule
 from codesign.scheduling.cosma.solve import Route, schedule_cosma
-from codesign.scheduling.cosma.time_indexed import order_jointly
 from tests.cosma_executor import common_divisor, execute
 from tests.reference_data import REFERENCE, lacks, needs_data, supporting_files
 
@@ -34,7 +35,7 @@ RUN_AT_MOST = 30_000_000
 
 @cache
 def graph_of(name: str) -> OperatorGraph:
-    graph = read_graph(GRAPHS[name.removesuffix("+p")])
+    graph = load_graph(GRAPHS[name.removesuffix("+p")])
     return graph if name.endswith("+p") else graph.without_parameters()
 
 
@@ -145,14 +146,14 @@ def test_the_full_program_agrees(name: str, capacity: int) -> None:
 def test_the_joint_program_agrees(name: str, capacity: int) -> None:
     if (name, capacity) not in best_known():
         lacks(f"results of {name}")
-    joint = order_jointly(graph_of(name).index, capacity)
+    joint = solve_program(graph_of(name).index, capacity, addresses=False)
     assert joint.value == joint.bound == best_known()[name, capacity]
 
 
 @pytest.mark.parametrize("path", sorted((DATA / "graphs").glob("*.json")), ids=lambda p: p.stem)
 def test_working_sets_are_those_recorded(path: Path) -> None:
     recorded = json.loads(path.read_text())
-    graph = read_graph(path)
+    graph = load_graph(path)
     assert graph.minimum_bytes == recorded["M_R_with_params"]
     assert graph.without_parameters().minimum_bytes == recorded["M_R"]
     index = graph.index
@@ -162,8 +163,8 @@ def test_working_sets_are_those_recorded(path: Path) -> None:
 
 @pytest.mark.parametrize("path", sorted((DATA / "graphs").glob("*.raw.json")), ids=lambda p: p.stem)
 def test_fusion_gives_the_fused_graph(path: Path) -> None:
-    fused = fuse_operators(read_graph(path))
-    recorded = read_graph(GRAPHS[path.stem.removesuffix(".raw")])
+    fused = fuse_operators(load_graph(path))
+    recorded = load_graph(GRAPHS[path.stem.removesuffix(".raw")])
     assert {(o.kind, o.inputs, o.outputs, o.parameter_bytes) for o in fused.operators} == {
         (o.kind, o.inputs, o.outputs, o.parameter_bytes) for o in recorded.operators
     }

@@ -11,7 +11,8 @@ import pytest
 from codesign.scheduling.soma.evaluator import Invalid, Problem, Schedule, TensorKind, evaluate
 from codesign.scheduling.soma.kernels.tile_cost import N_COST, tile_cost
 from codesign.scheduling.soma.model.hardware import EDGE, PRESETS, SomaHardware, hardware_from_constants
-from codesign.scheduling.soma.model.layer_graph import LayerGraph, read_graph
+from codesign.scheduling.soma.model.layer_graph import LayerGraph
+from codesign.scheduling.soma.model.load import load_graph
 from codesign.scheduling.soma.model.notation import DramScheme, Encoding, encoding_from_json
 from codesign.scheduling.soma.model.rules import REFERENCE
 from codesign.scheduling.soma.search.fusion_bound import fusion_bound
@@ -31,7 +32,10 @@ def _files(folder: str, pattern: str) -> list[Path]:
 
 @cache
 def _graphs() -> dict[int, LayerGraph]:
-    return {_read(path)["config"]["net_id"]: read_graph(path) for path in supporting_files("soma/networks", "*.json")}
+    return {
+        _read(path)["config"]["net_id"]: load_graph(str(path)).graph
+        for path in supporting_files("soma/networks", "*.json")
+    }
 
 
 def _problem(document: dict[str, Any]) -> Problem:

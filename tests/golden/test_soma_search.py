@@ -9,7 +9,7 @@ from codesign.core.goals import Budget, Objective
 from codesign.scheduling.soma.evaluator import Problem, Schedule, evaluate
 from codesign.scheduling.soma.instructions import make_instructions
 from codesign.scheduling.soma.model.hardware import hardware_from_constants
-from codesign.scheduling.soma.model.layer_graph import read_graph
+from codesign.scheduling.soma.model.load import load_graph
 from codesign.scheduling.soma.model.rules import REFERENCE
 from codesign.scheduling.soma.search.two_stages import Found, SearchOptions, search, search_baseline, search_paper
 from tests.reference_data import REFERENCE as DATA_SET
@@ -37,7 +37,7 @@ def _problem(document: dict[str, Any]) -> Problem:
     for path in supporting_files("soma/networks", "*.json"):
         if json.loads(path.read_text())["config"]["net_id"] == config["net_id"]:
             hardware = hardware_from_constants(document["constants"], "recorded")
-            return Problem(read_graph(path), config["batch"], hardware, REFERENCE, config["gbuf_bytes"])
+            return Problem(load_graph(str(path)).graph, config["batch"], hardware, REFERENCE, config["gbuf_bytes"])
     raise LookupError(config["net_id"])
 
 
@@ -79,13 +79,3 @@ def test_same_seed_same_schedule_and_baselines_rank_as_expected() -> None:
         assert other.schedule.edp > first.schedule.edp
     cocco = others[0]
     assert isinstance(cocco, Found) and cocco.schedule.parsed.fusion.fine_cuts == ()
-
-
-def test_channels_of_memory_keep_the_schedule_valid() -> None:
-    from dataclasses import replace
-
-    problem = _first_problem()
-    wide = replace(problem, options=replace(REFERENCE, store_before_load=True, dram_channels=2))
-    found = search(wide, Objective(), SearchOptions(Budget(evaluations=1500), seed=1))
-    assert isinstance(found, Found)
-    assert simulate_program(make_instructions(found.schedule)).latency_cycles == found.schedule.latency_cycles

@@ -25,14 +25,14 @@ from codesign.scheduling.soma.kernels import score_scheme as ks
 from codesign.scheduling.soma.model.hardware import EDGE
 from codesign.scheduling.soma.model.layer_graph import Layer, LayerGraph, LayerType
 from codesign.scheduling.soma.model.notation import Encoding, FusionScheme, Status
-from codesign.scheduling.soma.model.rules import DEFAULT, REFERENCE, ModelOptions
+from codesign.scheduling.soma.model.rules import DEFAULT, REFERENCE
 from codesign.scheduling.soma.search.dram_search import DramChain, greedy
 from codesign.scheduling.soma.search.fusion_search import FusionChain, Workspace, score
 from codesign.scheduling.soma.search.latency_bound import stage2_bound
 from codesign.scheduling.timed import time_fused
 from codesign.timing.table import Timing
 from tests.examples import examples
-from tests.soma_buffer_run import SimulationError, simulate_program
+from tests.soma_buffer_run import simulate_program
 
 NO_LATENCIES = Timing("none")
 
@@ -198,21 +198,3 @@ def test_incremental_search_returns_what_the_evaluator_computes(
         pytest.approx(result.energy_pj, rel=1e-12),
     )
     assert final.edp <= before * (1 + 1e-12)
-
-
-@examples(30)
-@given(schemes(), st.sampled_from([2, 3]))
-def test_several_channels_move_the_same_bytes_and_the_simulator_agrees(
-    case: tuple[Problem, FusionScheme], channels: int
-) -> None:
-    problem, fusion = case
-    options = ModelOptions(dram_channels=channels)
-    wide = Problem(problem.graph, problem.batch, EDGE, options, problem.buffer_bytes)
-    found = evaluate(wide, Encoding(fusion))
-    if isinstance(found, Schedule):
-        try:
-            run = simulate_program(make_instructions(found))
-        except SimulationError as error:  # pragma: no cover - a failure of the law
-            pytest.fail(str(error))
-        assert run.latency_cycles == found.latency_cycles == time_fused(found, NO_LATENCIES).latency_cycles
-        assert found.latency_cycles >= found.parsed.bound_cycles

@@ -9,6 +9,7 @@ from codesign.core.errors import UserError
 from codesign.formats.accelforge.expressions import Action, Tensors, Worst, evaluate
 from codesign.formats.accelforge.text import Node
 from codesign.formats.accelforge.workload import Workload
+from codesign.formats.documents import TAG
 from codesign.mapping.looptree import Fanout, Machine, Memory
 
 _KNOWN = {
@@ -56,8 +57,8 @@ def machines(
     nodes = _flat(arch["nodes"])
     found = []
     for i, node in enumerate(nodes):
-        if node.tag == "Compute" and _enabled(node, roles):
-            before = [n for n in nodes[:i] if n.tag != "Compute" and _enabled(n, roles)]
+        if node[TAG] == "Compute" and _enabled(node, roles):
+            before = [n for n in nodes[:i] if n[TAG] != "Compute" and _enabled(n, roles)]
             found.append(_machine(before, node, nodes, roles, dims, costs, unfused))
     if not found:
         raise UserError(f"no compute unit is enabled for operator '{workload.operators[index].name}'", where="arch")
@@ -67,17 +68,17 @@ def machines(
 def _flat(nodes: list[Any]) -> list[Node]:
     found: list[Node] = []
     for node in nodes:
-        if not isinstance(node, Node):
+        if not isinstance(node, dict) or TAG not in node:
             raise UserError("every node of an architecture has a tag (!Memory, !Container, !Compute)", where="arch")
-        if node.tag in ("Hierarchical", "Array"):
+        if node[TAG] in ("Hierarchical", "Array"):
             found += _flat(node["nodes"])
-        elif node.tag in ("Memory", "Container", "Compute"):
-            unknown = set(node) - _KNOWN
+        elif node[TAG] in ("Memory", "Container", "Compute"):
+            unknown = set(node) - _KNOWN - {TAG}
             if unknown:
                 raise UserError(f"'{sorted(unknown)[0]}' is not supported", where=f"arch, node '{node.get('name')}'")
             found.append(node)
         else:
-            raise UserError(f"node !{node.tag} is not supported", where="arch")
+            raise UserError(f"node !{node[TAG]} is not supported", where="arch")
     return found
 
 
@@ -109,7 +110,7 @@ def _fanouts(node: Node, roles: Mapping[str, Tensors], dims: Mapping[str, frozen
 def _actions(node: Node, costs: Costs, roles: Mapping[str, Tensors]) -> dict[str, dict[str, float]]:
     name = str(node["name"])
     where = f"arch, '{name}', actions"
-    wanted = ("compute",) if node.tag == "Compute" else ("read", "write")
+    wanted = ("compute",) if node[TAG] == "Compute" else ("read", "write")
     dummy = node.get("component_class") == "Dummy"
     given = {a["name"]: a for a in node.get("actions") or []}
     found = {}
@@ -128,7 +129,7 @@ def _actions(node: Node, costs: Costs, roles: Mapping[str, Tensors]) -> dict[str
         found[action] = {
             "energy": number("energy", 0.0 if dummy else None),
             "throughput": number("throughput", math.inf),
-            "bits": number("bits_per_action", 1.0) if node.tag == "Memory" else 1.0,
+            "bits": number("bits_per_action", 1.0) if node[TAG] == "Memory" else 1.0,
         }
     return found
 
@@ -155,7 +156,7 @@ def _machine(
     held: list[Node] = []
     for node in before:
         waiting += _fanouts(node, roles, dims)
-        if node.tag == "Memory":
+        if node[TAG] == "Memory":
             memories.append(_memory(node, costs, roles))
             fanouts.append(waiting)
             held.append(node)
@@ -194,11 +195,11 @@ def _leakage(nodes: list[Node], roles: Mapping[str, Tensors], costs: Costs) -> f
     total, instances = 0.0, 1
     for node in nodes:
         own = math.prod(int(evaluate(a["fanout"], roles, "arch")) for a in node.get("spatial") or [])
-        if node.tag != "Compute":
+        if node[TAG] != "Compute":
             instances *= own
-        if node.tag == "Container":
+        if node[TAG] == "Container":
             continue
-        count = instances * (own if node.tag == "Compute" else 1)
+        count = instances * (own if node[TAG] == "Compute" else 1)
         leak = node.get("leak_power", costs.leak_power.get(str(node["name"]), 0.0))
         total += count * float(evaluate(leak, roles, f"arch, '{node['name']}', leak_power"))
     return total

@@ -1,37 +1,15 @@
-"""Templates and tags of AccelForge's YAML."""
+"""Templates of AccelForge's YAML."""
 
 import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from codesign.core.errors import UserError
+from codesign.formats.documents import TAG, parse_yaml
 
-
-class Node(dict[str, Any]):
-    """A mapping with a tag, such as ``!Memory``."""
-
-    tag: str = ""
-
-
-_Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-class _Loader(_Base):  # type: ignore[misc]
-    """Keeps tags of mappings; numbers such as ``8e9`` may lack the point."""
-
-
-def _tagged(loader: Any, suffix: str, node: yaml.Node) -> Any:
-    if not isinstance(node, yaml.MappingNode):
-        raise UserError(f"tag !{suffix} must stand before a mapping", where=str(node.start_mark))
-    found = Node({str(k): v for k, v in loader.construct_mapping(node, deep=True).items()})
-    found.tag = suffix
-    return found
-
-
-_Loader.add_multi_constructor("!", _tagged)
+Node = dict[str, Any]
+"""A mapping with a tag, such as ``!Memory``, under the key `TAG`."""
 
 
 def load(text: str, parameters: dict[str, object] | None = None, folders: Iterable[Path] = ()) -> Any:
@@ -95,11 +73,10 @@ def _parse(text: str, parameters: dict[str, object], folders: tuple[Path, ...], 
         rendered = environment.from_string(recorded).render(**parameters)
         if "{{" in rendered or "{%" in rendered:
             rendered = environment.from_string(rendered).render(**(parameters | frame))
-        return yaml.load(rendered, Loader=_Loader)
     except jinja2.TemplateError as error:
         raise UserError(f"template: {error}", hint="give the parameters the file asks for") from error
-    except yaml.YAMLError as error:
-        raise UserError(f"YAML: {error}") from error
+    values = parse_yaml(rendered, "template")
+    return values[0] if len(values) == 1 else values
 
 
 def _without_asserts(text: str) -> str:
@@ -115,10 +92,6 @@ def _resolved(value: Any, included: list[Any]) -> Any:
         for key in filter(None, match[2].split(".")):
             found = found[key]
         return found
-    if isinstance(value, Node):
-        node = Node({k: _resolved(v, included) for k, v in value.items()})
-        node.tag = value.tag
-        return node
     if isinstance(value, dict):
         return {k: _resolved(v, included) for k, v in value.items()}
     if isinstance(value, list):
@@ -129,14 +102,13 @@ def _resolved(value: Any, included: list[Any]) -> Any:
 def _merged(value: Any) -> Any:
     """Mappings under the key ``<<<`` become part of the mapping they stand in."""
     if isinstance(value, dict):
-        found = type(value)() if not isinstance(value, Node) else Node()
-        if isinstance(value, Node) and isinstance(found, Node):
-            found.tag = value.tag
+        found: Node = {}
         for key, inner in value.items():
             if key == "<<<":
                 for part in inner if isinstance(inner, list) else [inner]:
                     for name, content in _merged(part).items():
-                        found.setdefault(name, content)
+                        if name != TAG:
+                            found.setdefault(name, content)
             else:
                 found[key] = _merged(inner)
         return found

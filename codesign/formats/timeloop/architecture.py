@@ -24,6 +24,7 @@ from codesign.formats.timeloop.sparse import metadata_widths, with_sparse_optimi
 _log = logging.getLogger(__name__)
 
 DEFAULT_CLOCK_HZ = 1e9
+"""These files have no clock."""
 
 
 @dataclass(frozen=True)
@@ -53,15 +54,12 @@ class Component:
     sparse: Any = None
 
 
-def architecture_from_timeloop(
-    value: Any, where: str = "architecture", *, clock_hz: float | None = None
-) -> Architecture:
+def architecture_from_timeloop(value: Any, where: str = "architecture") -> Architecture:
     """The architecture of what stands under `architecture:`.
 
     Args:
         value: Keys and values as read from the file.
         where: The file, for messages.
-        clock_hz: Cycles per second, which these files do not have; default 1 GHz.
 
     Returns:
         The architecture, levels outermost first. Energies are set only where the file has them; see `codesign.formats.timeloop.energy_table`.
@@ -80,7 +78,7 @@ def architecture_from_timeloop(
         levels[i] = replace(levels[i], fanout=fanout)
     name = value.get("name") or _first_name(value) or Path(where).stem
     try:
-        made = Architecture(str(name), tuple(levels), mac, clock_hz or DEFAULT_CLOCK_HZ)
+        made = Architecture(str(name), tuple(levels), mac, DEFAULT_CLOCK_HZ)
     except UserError as error:
         raise error.within(where) from None
     targets = [{"name": c.name, **c.sparse} for c in components if isinstance(c.sparse, dict)]

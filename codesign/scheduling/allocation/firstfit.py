@@ -1,6 +1,5 @@
 """First fit: buffers one by one, each at the lowest address that is free throughout its life."""
 
-import random
 from collections.abc import Callable, Iterator, Sequence
 
 from codesign.scheduling.allocation.buffers import Buffer
@@ -53,51 +52,3 @@ def natural_orders(buffers: Sequence[Buffer]) -> Iterator[tuple[str, list[int]]]
     yield "largest area first", by(lambda b: (b.size * (b.lower - b.upper), -b.size))
     yield "longest first", by(lambda b: (b.lower - b.upper, -b.size))
     yield "in order of time", by(lambda b: (b.lower, -b.size))
-
-
-def repaired_order(
-    buffers: Sequence[Buffer],
-    capacity: int,
-    order: Sequence[int],
-    beside: Sequence[Sequence[int]],
-    seed: int,
-    work: int,
-) -> list[int] | None:
-    """An order in which first fit stays within the capacity: buffers that end above it overtake one they meet.
-
-    Args:
-        buffers: What to place.
-        capacity: Units of memory.
-        order: Where to start; may leave buffers out.
-        beside: The `neighbours`.
-        seed: Of the choice of the one to overtake.
-        work: Pairs of neighbours looked at before giving up.
-    """
-    rng = random.Random(seed)
-    queue = list(order)
-    pairs = sum(len(beside[p]) for p in order) + len(order) + 1
-    for _ in range(work // pairs):
-        offsets = first_fit(buffers, queue, beside)
-        high = [p for p in queue if offsets[p] + buffers[p].size > capacity]
-        if not high:
-            return queue
-        for position in high:
-            place = queue.index(position)
-            met = set(beside[position])
-            ahead = [k for k in range(place) if queue[k] in met]
-            if ahead:
-                del queue[place]
-                queue.insert(rng.choice(ahead), position)
-    return None
-
-
-def crowd(buffers: Sequence[Buffer], load: float) -> set[int]:
-    """The buffers that are alive at some moment when at least `load` is."""
-    events = sorted([(b.lower, b.size) for b in buffers] + [(b.upper, -b.size) for b in buffers])
-    total = 0
-    moments = []
-    for time, change in events:
-        total += change
-        if change > 0 and total >= load:
-            moments.append(time)
-    return {p for p, b in enumerate(buffers) if any(b.lower <= m < b.upper for m in moments)}

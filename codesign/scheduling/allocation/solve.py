@@ -9,16 +9,10 @@ import numpy as np
 from codesign.core import clock
 from codesign.core.errors import UserError
 from codesign.scheduling.allocation.buffers import Allocation, AllocationStatus, Buffer, height, peak_load
-from codesign.scheduling.allocation.firstfit import crowd, first_fit, natural_orders, neighbours, repaired_order
+from codesign.scheduling.allocation.firstfit import first_fit, natural_orders, neighbours
 
 RESTART_NODES = 500
 """Unit of the restarts; attempts are allowed 1, 1, 2, 1, 1, 2, 4, ... times as many nodes (Luby et al., 1993)."""
-CROWDED = 0.9
-"""Share of the capacity above which a moment is crowded."""
-REPAIRS = 12
-"""Attempts to repair first fit, each from another order."""
-REPAIR_WORK = 60_000
-"""Pairs of neighbours an attempt looks at. All of them together take less time than loading the compiled search."""
 NOISE = (0.1, 0.3)
 """Spreads of the ranks, relative, in turn."""
 MEMORY = (8, 10)
@@ -51,23 +45,10 @@ def allocate(buffers: Sequence[Buffer], capacity: int, *, time_limit_s: float = 
     if peak_load(buffers)[0] > capacity:
         return Allocation(AllocationStatus.INFEASIBLE, None, "peak load above capacity")
     beside = neighbours(buffers)
-    orders = list(natural_orders(buffers))
-    for name, order in orders:
+    for name, order in natural_orders(buffers):
         offsets = first_fit(buffers, order, beside)
         if height(buffers, offsets) <= capacity:
             return Allocation(AllocationStatus.FEASIBLE, tuple(offsets), f"first fit, {name}")
-    core = crowd(buffers, CROWDED * capacity)
-    for repair in range(REPAIRS):
-        start = orders[repair % len(orders)][1]
-        # Where little room is left everything is decided: these buffers are put in order first, the others follow.
-        first = repaired_order(buffers, capacity, [p for p in start if p in core], beside, seed + repair, REPAIR_WORK)
-        if first is None:
-            continue
-        whole = [*first, *(p for p in start if p not in core)]
-        repaired = repaired_order(buffers, capacity, whole, beside, seed + repair, REPAIR_WORK)
-        if repaired is not None:
-            offsets = first_fit(buffers, repaired, beside)
-            return Allocation(AllocationStatus.FEASIBLE, tuple(offsets), "first fit, repaired")
     return _search(buffers, capacity, time_limit_s, seed)
 
 

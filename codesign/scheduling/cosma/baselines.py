@@ -22,6 +22,7 @@ from enum import Enum
 from codesign.core.goals import Proof
 from codesign.scheduling.cosma.graph import GraphIndex, OperatorGraph
 from codesign.scheduling.cosma.objective import BYTES, TrafficWeights
+from codesign.scheduling.cosma.peak import lowest_peak_order
 from codesign.scheduling.cosma.plan import Plan, residencies, uses, weighted_traffic
 from codesign.scheduling.cosma.result import Schedule, TooSmall
 
@@ -89,6 +90,22 @@ def schedule_baseline(
         method=f"{policy.value} replacement",
         placement="first gap",
     )
+
+
+def baseline_orders(graph: OperatorGraph) -> dict[str, tuple[int, ...]]:
+    """The two orders that baselines run: as listed, and that of least peak."""
+    return {"default": tuple(range(len(graph.operators))), "minimum-peak": lowest_peak_order(graph.index).order}
+
+
+def baseline_traffic(graph: OperatorGraph, capacity_bytes: int) -> dict[tuple[str, Replacement], int]:
+    """Non-compulsory bytes of every order with every replacement rule; empty when an operator does not fit."""
+    found = {}
+    for name, order in baseline_orders(graph).items():
+        for policy in Replacement:
+            done = schedule_baseline(graph, capacity_bytes, order, policy)
+            if isinstance(done, Schedule):
+                found[name, policy] = done.noncompulsory_bytes
+    return found
 
 
 class _Allocator:

@@ -7,29 +7,17 @@ that finish one segment before they start the next.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from codesign.scheduling.cosma.best_first import Boundary, TrafficSearch
 from codesign.scheduling.cosma.graph import GraphIndex
 from codesign.scheduling.cosma.local_problem import SegmentProblem, mask_of, members, segment_problem
 from codesign.scheduling.cosma.objective import TrafficWeights
-from codesign.scheduling.cosma.plan import Plan
+from codesign.scheduling.cosma.plan import Plan, PricedPlan
 from codesign.scheduling.cosma.segments import Segment
 
-
-@dataclass(frozen=True)
-class Conquered:
-    """The best plan that runs the segments one after another.
-
-    Args:
-        plan: Order and retrievals.
-        value: Its weighted traffic.
-        searched: Segments whose best order was proven; the others kept the order they came in.
-    """
-
-    plan: Plan
-    value: int
-    searched: int
+MOST_EXITS = 64
+"""Situations carried over a cut at most, the cheapest first."""
 
 
 def conquer(
@@ -39,8 +27,7 @@ def conquer(
     weights: TrafficWeights,
     *,
     state_limit: int,
-    exit_limit: int = 64,
-) -> Conquered | None:
+) -> PricedPlan | None:
     """Run the segments one after another at least weighted traffic.
 
     Args:
@@ -49,30 +36,26 @@ def conquer(
         capacity_bytes: At least the largest working set.
         weights: What a byte written and a byte read cost.
         state_limit: States per segment; a segment that needs more keeps its order.
-        exit_limit: Situations carried over a cut at most, the cheapest first.
 
     Returns:
         The plan, or None when some segment could not be searched even in its own order.
     """
     boundaries = [Boundary(0, 0, 0)]
     trail: list[tuple[SegmentProblem, list[Boundary]]] = []
-    searched = 0
     for segment in segments:
         problem = segment_problem(index, segment)
         entries = [_to_local(problem, b) for b in boundaries]
         found = TrafficSearch(problem, capacity_bytes, weights).run(entries, state_limit, every_exit=True)
-        if found.complete:
-            searched += 1
-        elif not found.exits:
+        if not found.complete and not found.exits:
             found = TrafficSearch(_in_order(problem), capacity_bytes, weights).run(
                 entries, state_limit, every_exit=True
             )
-        exits = list(found.exits[:exit_limit])
+        exits = list(found.exits[:MOST_EXITS])
         if not exits:
             return None
         trail.append((problem, exits))
         boundaries = [_to_global(problem, b) for b in exits]
-    return Conquered(_plan(trail), boundaries[0].value, searched)
+    return PricedPlan(_plan(trail), boundaries[0].value)
 
 
 def _in_order(problem: SegmentProblem) -> SegmentProblem:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from codesign.core.errors import UserError, unknown_name
-from codesign.core.files import read_structured
+from codesign.core.runnable import runnable_order
 
 
 @dataclass(frozen=True)
@@ -252,11 +252,6 @@ def graph_from_dict(value: Any, where: str) -> OperatorGraph:
     return OperatorGraph(str(value.get("name", Path(where).stem)), operators, tensors, outputs)
 
 
-def read_graph(path: str | Path) -> OperatorGraph:
-    """The graph in a JSON file (see `graph_from_dict`)."""
-    return graph_from_dict(read_structured(path), str(path))
-
-
 def unread_tensors(operators: Sequence[Operator]) -> tuple[str, ...]:
     """The tensors that no operator reads."""
     read = {t for o in operators for t in o.inputs}
@@ -314,38 +309,9 @@ def _unique(kind: str, names: Sequence[str], where: str) -> set[str]:
 
 def _topological(operators: tuple[Operator, ...], where: str) -> tuple[Operator, ...]:
     """The operators in a runnable order, earliest listed first (the order given, if it is runnable)."""
-    import heapq
-
     producer = {t: i for i, o in enumerate(operators) for t in o.outputs}
-    waits = [len({producer[t] for t in o.inputs}) for o in operators]
-    followers: list[list[int]] = [[] for _ in operators]
-    for position, operator in enumerate(operators):
-        for before in {producer[t] for t in operator.inputs}:
-            followers[before].append(position)
-    ready = [i for i, count in enumerate(waits) if count == 0]
-    order: list[int] = []
-    while ready:
-        position = heapq.heappop(ready)
-        order.append(position)
-        for after in followers[position]:
-            waits[after] -= 1
-            if waits[after] == 0:
-                heapq.heappush(ready, after)
-    if len(order) < len(operators):
-        stuck = _cycle(operators, producer, {i for i, count in enumerate(waits) if count > 0})
-        raise UserError(f"the graph has a cycle: {' -> '.join(stuck)}", where=where)
-    return tuple(operators[i] for i in order)
-
-
-def _cycle(operators: Sequence[Operator], producer: Mapping[str, int], stuck: set[int]) -> list[str]:
-    """Names along one cycle: an operator that never becomes ready waits for another such operator."""
-    position = min(stuck)
-    seen: list[int] = []
-    while position not in seen:
-        seen.append(position)
-        position = next(producer[t] for t in operators[position].inputs if producer[t] in stuck)
-    loop = [*seen[seen.index(position) :], position]
-    return [operators[i].name for i in reversed(loop)]
+    waits_for = [{producer[t] for t in o.inputs} for o in operators]
+    return tuple(operators[i] for i in runnable_order(waits_for, [o.name for o in operators], where))
 
 
 def _descendants(outputs: Sequence[tuple[int, ...]], consumers: Sequence[Iterable[int]]) -> tuple[int, ...]:

@@ -15,12 +15,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import pairwise
 from typing import Any
 
 from codesign.core.errors import MissingDependencyError
 from codesign.scheduling.cosma.graph import GraphIndex
 from codesign.scheduling.cosma.objective import BYTES, TrafficWeights
-from codesign.scheduling.cosma.plan import Plan, Residency, plan_of, residencies, weighted_traffic
+from codesign.scheduling.cosma.plan import Plan, Residency, residencies, uses, weighted_traffic
 
 
 class Solver(Enum):
@@ -42,8 +43,6 @@ class ProgramResult:
         value: Weighted traffic, or the peak in bytes.
         bound: No solution has a smaller value.
         infeasible: Whether it is proven that there is none.
-        variables: Number of variables.
-        constraints: Number of constraints.
     """
 
     plan: Plan | None
@@ -52,8 +51,6 @@ class ProgramResult:
     value: int | None
     bound: int
     infeasible: bool
-    variables: int
-    constraints: int
 
 
 @dataclass(frozen=True)
@@ -240,17 +237,30 @@ class _Program:
             value=None,
             bound=max(bound, 0),
             infeasible=status == model.INFEASIBLE,
-            variables=model.NumVariables(),
-            constraints=model.NumConstraints(),
         )
         if not found:
             return result
-        runs = [self._created[made[0]] for made in self._index.outputs]
-        plan = plan_of(self._index, runs, self._retrieved, lambda variable: variable.solution_value() > 0.5)
+        plan = self._plan()
         value = weighted_traffic(self._index, plan, self._weights)
         stays = residencies(self._index, plan)
         offsets = tuple(self._offset(stay) for stay in stays) if self._address else ()
         return replace(result, plan=plan, stays=stays, offsets=offsets, value=value)
+
+    def _plan(self) -> Plan:
+        """What the variables say; a retrieval made early is moved to the use it is for."""
+        index = self._index
+        order = [0] * self._steps
+        for operator, made in enumerate(index.outputs):
+            for step, variable in self._created[made[0]].items():
+                if variable.solution_value() > 0.5:
+                    order[step] = operator
+        back: list[set[int]] = [set() for _ in order]
+        for tensor, used in enumerate(uses(index, order)):
+            fetched = [step for step, variable in self._retrieved[tensor].items() if variable.solution_value() > 0.5]
+            for before, after in pairwise(used):
+                if any(before < step <= after for step in fetched):
+                    back[after].add(tensor)
+        return Plan(tuple(order), tuple(tuple(sorted(r)) for r in back))
 
     def _offset(self, stay: Residency) -> int:
         if stay.tensor is not None:

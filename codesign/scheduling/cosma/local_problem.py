@@ -1,6 +1,6 @@
 """One segment in local numbers, as the solvers read it: operators and tensors from 0, sets as bit masks."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from codesign.scheduling.cosma.graph import GraphIndex
@@ -92,12 +92,12 @@ def segment_problem(index: GraphIndex, segment: Segment) -> SegmentProblem:
     )
 
 
-def unspilled_peak_bytes(problem: SegmentProblem, order: Sequence[int] | None = None) -> int:
-    """Largest number of live bytes when the segment runs in `order` (local; as listed if None) without spills."""
+def unspilled_peak_bytes(problem: SegmentProblem) -> int:
+    """Largest number of live bytes when the segment runs as listed, without spills."""
     done = 0
     live = problem.live_in
     live_bytes = peak = problem.bytes_of(live)
-    for operator in range(len(problem.operators)) if order is None else order:
+    for operator in range(len(problem.operators)):
         live_bytes += problem.bytes_of(problem.makes[operator])
         peak = max(peak, live_bytes + problem.parameter_bytes[operator])
         done |= 1 << operator

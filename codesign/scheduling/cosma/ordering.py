@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 from codesign.core import clock
 from codesign.scheduling.cosma.best_first import Boundary, TrafficSearch
-from codesign.scheduling.cosma.divide import Conquered, conquer
+from codesign.scheduling.cosma.divide import conquer
 from codesign.scheduling.cosma.graph import GraphIndex
 from codesign.scheduling.cosma.local_problem import members, segment_problem, unspilled_peak_bytes
 from codesign.scheduling.cosma.objective import TrafficWeights
 from codesign.scheduling.cosma.peak import lowest_peak_order
-from codesign.scheduling.cosma.plan import Plan, resident_plan
+from codesign.scheduling.cosma.plan import Plan, PricedPlan, resident_plan
 from codesign.scheduling.cosma.replacement import best_replacement
 from codesign.scheduling.cosma.segments import Segment, exact_segments, narrow_segments, window_segments
 
@@ -124,7 +124,7 @@ def _windows(
     weights: TrafficWeights,
     window_states: int,
     deadline: float,
-) -> Iterator[Conquered]:
+) -> Iterator[PricedPlan]:
     """Reorder within windows, moved along and widened as long as something improves."""
     value: int | None = None
     for shortest, longest in WINDOWS:

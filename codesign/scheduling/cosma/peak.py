@@ -26,8 +26,8 @@ class PeakOrder:
     bound_bytes: int
 
 
-def lowest_peak_order(index: GraphIndex, state_limit: int = PEAK_STATE_LIMIT) -> PeakOrder:
-    """The order of least peak, proven unless a segment needs more than `state_limit` states (it keeps its order then)."""
+def lowest_peak_order(index: GraphIndex) -> PeakOrder:
+    """The order of least peak, proven unless a segment needs more than `PEAK_STATE_LIMIT` states (it keeps its order then)."""
     order: list[int] = []
     peak = bound = max(index.working_set_bytes(o) for o in range(len(index.inputs)))
     for segment in exact_segments(index):
@@ -36,7 +36,7 @@ def lowest_peak_order(index: GraphIndex, state_limit: int = PEAK_STATE_LIMIT) ->
         if listed <= bound:  # some operator, or an earlier segment, needs as much in every order
             order += problem.operators
             continue
-        found = lowest_peak(problem, state_limit)
+        found = lowest_peak(problem, PEAK_STATE_LIMIT)
         bound = max(bound, found.bound)
         if found.exits:
             order += [problem.operators[o] for o, _ in found.exits[0].steps]

@@ -1,9 +1,7 @@
 """What a schedule decides, and what follows from it: order, retrievals, residencies, traffic, footprint."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import TypeVar
 
 from codesign.scheduling.cosma.graph import GraphIndex
 from codesign.scheduling.cosma.objective import TrafficWeights
@@ -26,6 +24,21 @@ class Plan:
 
 
 @dataclass(frozen=True)
+class PricedPlan:
+    """A plan with what it costs.
+
+    Args:
+        plan: Order and retrievals.
+        value: Its weighted traffic.
+        bound: No plan of those looked at has less.
+    """
+
+    plan: Plan
+    value: int
+    bound: int = 0
+
+
+@dataclass(frozen=True)
 class Residency:
     """One unbroken stay in the scratchpad, at one address.
 
@@ -44,37 +57,6 @@ class Residency:
     last_step: int
     size_bytes: int
     retrieved: bool = False
-
-
-V = TypeVar("V")
-
-
-def plan_of(
-    index: GraphIndex,
-    runs: Sequence[Mapping[int, V]],
-    retrieved: Sequence[Mapping[int, V]],
-    chosen: Callable[[V], bool],
-) -> Plan:
-    """The plan that a solver's variables say; a retrieval made early is moved to the use it is for.
-
-    Args:
-        index: The graph in numbers.
-        runs: By operator, a variable for each step at which it may run.
-        retrieved: By tensor, a variable for each step at which it may come back.
-        chosen: Whether a variable is set.
-    """
-    order = [0] * len(index.inputs)
-    for operator, steps in enumerate(runs):
-        for step, variable in steps.items():
-            if chosen(variable):
-                order[step] = operator
-    back: list[set[int]] = [set() for _ in order]
-    for tensor, used in enumerate(uses(index, order)):
-        fetched = [step for step, variable in retrieved[tensor].items() if chosen(variable)]
-        for before, after in pairwise(used):
-            if any(before < step <= after for step in fetched):
-                back[after].add(tensor)
-    return Plan(tuple(order), tuple(tuple(sorted(r)) for r in back))
 
 
 def uses(index: GraphIndex, order: Sequence[int]) -> list[list[int]]:

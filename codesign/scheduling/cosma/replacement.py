@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from codesign.core.interruption import solved
 from codesign.scheduling.cosma.graph import GraphIndex
 from codesign.scheduling.cosma.objective import BYTES, TrafficWeights
-from codesign.scheduling.cosma.plan import Plan, uses, weighted_traffic
+from codesign.scheduling.cosma.plan import Plan, PricedPlan, uses, weighted_traffic
 
 
 @dataclass(frozen=True)
@@ -28,21 +28,6 @@ class Gap:
     tensor: int
     start: int
     end: int
-
-
-@dataclass(frozen=True)
-class Replacement:
-    """A plan for a fixed order.
-
-    Args:
-        plan: Order and retrievals.
-        value: Its weighted traffic.
-        bound: No plan with this order has less.
-    """
-
-    plan: Plan
-    value: int
-    bound: int
 
 
 def gaps(index: GraphIndex, order: Sequence[int]) -> list[Gap]:
@@ -63,7 +48,7 @@ def best_replacement(
     weights: TrafficWeights = BYTES,
     forbidden: Sequence[Sequence[Gap]] = (),
     time_limit_s: float = 30.0,
-) -> Replacement | None:
+) -> PricedPlan | None:
     """The plan of least weighted traffic for `order`.
 
     Args:
@@ -85,7 +70,7 @@ def best_replacement(
     cut = {gap for group in forbidden for gap in group}
     choices = [g for g in all_gaps if g in cut or any(g.start <= step < g.end for step in over)]
     if not choices:
-        return Replacement(Plan(tuple(order), ((),) * len(order)), 0, 0)
+        return PricedPlan(Plan(tuple(order), ((),) * len(order)), 0, 0)
     model = cp_model.CpModel()
     kept = {gap: model.new_bool_var("") for gap in choices}
     spilled = {tensor: model.new_bool_var("") for tensor in {gap.tensor for gap in choices}}
@@ -114,7 +99,7 @@ def best_replacement(
             retrieved[gap.end].add(gap.tensor)
     plan = Plan(tuple(order), tuple(tuple(sorted(r)) for r in retrieved))
     bound = math.ceil(solver.best_objective_bound - 1e-6) * unit
-    return Replacement(plan, weighted_traffic(index, plan, weights), bound)
+    return PricedPlan(plan, weighted_traffic(index, plan, weights), bound)
 
 
 def _crowded_steps(

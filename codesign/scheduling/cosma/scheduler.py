@@ -7,9 +7,8 @@ from codesign.core import clock
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.cost import Infeasible
-from codesign.scheduling.cosma.baselines import Replacement, schedule_baseline
+from codesign.scheduling.cosma.baselines import Replacement, baseline_orders, schedule_baseline
 from codesign.scheduling.cosma.capacity import resolve_capacity
-from codesign.scheduling.cosma.compare import baseline_orders
 from codesign.scheduling.cosma.graph import OperatorGraph
 from codesign.scheduling.cosma.load import graph_of
 from codesign.scheduling.cosma.objective import BYTES, Quantity, TrafficWeights, weights_on

@@ -7,6 +7,7 @@ maximum) of the optima of the parts. Cuts of the default order where a few tenso
 in irregular networks, and only good guesses (the "break nodes" of Section IV of the paper, chosen automatically).
 """
 
+import bisect
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,10 +39,11 @@ def exact_segments(index: GraphIndex) -> tuple[Segment, ...]:
         before = index.ancestors[operator]
         after = index.descendants[operator]
         if before | after | 1 << operator == everything and not _crosses(index, before, after):
-            cuts.append((before.bit_count(), operator))
-    return _divide(
-        index, [before | 1 << operator for before, operator in ((index.ancestors[o], o) for _, o in sorted(cuts))]
-    )
+            cuts.append(before.bit_count() + 1)
+    # All others precede or follow an operator that cuts, so that the number of its ancestors tells its segment.
+    cuts.sort()
+    order = sorted(range(count), key=lambda o: (bisect.bisect_right(cuts, index.ancestors[o].bit_count()), o))
+    return _cut(index, order, [operators - 1 for operators in cuts])
 
 
 def narrow_segments(index: GraphIndex, order: Sequence[int], live_limit: int) -> tuple[Segment, ...]:
@@ -113,23 +115,6 @@ def _crosses(index: GraphIndex, before: int, after: int) -> bool:
         before >> producer & 1 and any(after >> reader & 1 for reader in readers)
         for producer, readers in zip(index.producer, index.consumers, strict=True)
     )
-
-
-def _divide(index: GraphIndex, prefixes: Sequence[int]) -> tuple[Segment, ...]:
-    """Segments between consecutive prefixes (masks of all operators before a cut, growing)."""
-    count = len(index.inputs)
-    bounds = [0, *prefixes, (1 << count) - 1]
-    segments = []
-    for start, end in itertools.pairwise(bounds):
-        inside = end & ~start
-        segments.append(
-            Segment(
-                operators=tuple(o for o in range(count) if inside >> o & 1),
-                live_in=live_tensors(index, start),
-                live_out=live_tensors(index, end),
-            )
-        )
-    return tuple(segments)
 
 
 def live_tensors(index: GraphIndex, done: int) -> tuple[int, ...]:

@@ -25,7 +25,6 @@ from codesign.scheduling.cosma.ordering import Ordering, order_exactly, order_in
 from codesign.scheduling.cosma.plan import Plan, weighted_traffic
 from codesign.scheduling.cosma.replacement import Gap, best_replacement
 from codesign.scheduling.cosma.result import Schedule, TooSmall, Unplaced
-from codesign.scheduling.cosma.time_indexed import order_jointly
 
 OTHER_ORDERS = 6
 """Orders of equal cost tried when the first has no addresses."""
@@ -49,7 +48,7 @@ class Route(Enum):
     """How a schedule is found.
 
     DECOMPOSED: order and replacement by state search, then addresses. The default.
-    JOINT: the same with order and replacement from the joint program in CP-SAT.
+    JOINT: the same with order and replacement from the paper's integer program without addresses.
     MONOLITHIC: the paper's integer program with addresses.
     """
 
@@ -114,7 +113,7 @@ def schedule_cosma(
     deadline = clock.wall_seconds() + effort.time_limit_s
     index = graph.index
     if route is Route.JOINT:
-        found = order_jointly(index, capacity_bytes, weights=weights, time_limit_s=effort.time_limit_s)
+        found = _jointly(index, capacity_bytes, weights, effort.time_limit_s)
     else:
         exact_end = deadline - (1 - EXACT_SHARE) * effort.time_limit_s
         found = order_exactly(index, capacity_bytes, weights, effort.states, deadline=exact_end)
@@ -144,6 +143,12 @@ def _last_resort(
         return Unplaced(capacity_bytes, proven=False)
     best = min(schedules, key=lambda schedule: schedule.value)
     return replace(best, bound=found.bound, proof=Proof.OPTIMAL if best.value == found.bound else Proof.GAP)
+
+
+def _jointly(index: GraphIndex, capacity_bytes: int, weights: TrafficWeights, time_limit_s: float) -> Ordering:
+    """The paper's program without its addresses: its optimum is that of the whole wherever addresses are then found."""
+    solved = solve_program(index, capacity_bytes, weights=weights, addresses=False, time_limit_s=time_limit_s)
+    return Ordering(solved.plan, solved.value, solved.bound, "joint program")
 
 
 def _monolithic(

@@ -1,4 +1,4 @@
-"""Graphs of PyTorch modules, through `torch.export` or `torch.fx` (the paper's input).
+"""Graphs of PyTorch modules, through `torch.export`.
 
 Views move nothing: whoever reads one reads what it views. An operator with several results (`split`, `chunk`) makes
 them all at once; taking one of them is no operator. Parameters count where they are read; buffers of normalisation too.
@@ -7,7 +7,6 @@ them all at once; taking one of them is no operator. Parameters count where they
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -41,13 +40,6 @@ _VIEWS = frozenset(
     ]
 )
 """Names of functions whose result is their operand, as far as memory goes (dropout and conversion: in inference)."""
-
-
-class Tracer(Enum):
-    """How the graph is taken from the module."""
-
-    EXPORT = "export"
-    FX = "fx"
 
 
 @dataclass
@@ -84,7 +76,6 @@ def graph_from_module(
     name: str | None = None,
     fused: bool = True,
     bits: int = 8,
-    tracer: Tracer = Tracer.EXPORT,
 ) -> OperatorGraph:
     """The operators of a PyTorch module, in the order in which it runs them.
 
@@ -94,29 +85,28 @@ def graph_from_module(
         name: Default: the class of the module.
         fused: Whether normalisation, activations and padding run within their neighbours.
         bits: Width of an element in the scratchpad.
-        tracer: `torch.export`, or symbolic tracing by `torch.fx`.
 
     Raises:
-        UserError: The module cannot be exported or traced.
+        UserError: The module cannot be exported.
     """
     if bits < 1:
         raise UserError(f"bits must be at least 1, got {bits}")
+    import torch
+
     label = name or type(module).__name__
     training = module.training
     module.eval()
     try:
-        builder, results = (_from_export if tracer is Tracer.EXPORT else _from_fx)(module, tuple(example_inputs), bits)
-    except UserError:
-        raise
-    except Exception as error:  # whatever a tracer raises, it is the module it could not take
+        program = torch.export.export(module, tuple(example_inputs))
+    except Exception as error:  # whatever the exporter raises, it is the module it could not take
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise UserError(
-            f"module {label} cannot be traced with torch.{tracer.value}: {reason}",
-            hint="control flow must not depend on values; try the other tracer, or export it to ONNX",
+            f"module {label} cannot be traced with torch.export: {reason}",
+            hint="control flow must not depend on values; or export it to ONNX",
         ) from error
     finally:
         module.train(training)
-    return _finished(label, builder, results, fused)
+    return _finished(label, program, bits, fused)
 
 
 def graph_from_exported_file(path: str | Path, *, fused: bool = True, bits: int = 8) -> OperatorGraph:
@@ -141,20 +131,14 @@ def graph_from_exported_file(path: str | Path, *, fused: bool = True, bits: int 
         raise UserError(
             "the file holds no exported program", where=str(path), hint="write it with torch.export.save"
         ) from error
+    return _finished(path.stem, program, bits, fused)
+
+
+def _finished(name: str, program: Any, bits: int, fused: bool) -> OperatorGraph:
     builder, results = _from_program(program, bits)
-    return _finished(path.stem, builder, results, fused)
-
-
-def _finished(name: str, builder: _Builder, results: Sequence[Any], fused: bool) -> OperatorGraph:
     outputs = tuple(dict.fromkeys(t for node in results for t in builder.source.get(node, ())))
     graph = _without_dead(OperatorGraph(name, tuple(builder.operators), tuple(builder.tensors), outputs))
     return fuse_operators(graph) if fused else graph
-
-
-def _from_export(module: Any, example_inputs: tuple[Any, ...], bits: int) -> tuple[_Builder, list[Any]]:
-    import torch
-
-    return _from_program(torch.export.export(module, example_inputs), bits)
 
 
 def _from_program(program: Any, bits: int) -> tuple[_Builder, list[Any]]:
@@ -173,58 +157,23 @@ def _from_program(program: Any, bits: int) -> tuple[_Builder, list[Any]]:
         elif node.op == "placeholder" and isinstance(value, torch.Tensor):
             builder.add(node, "input", (), [value], 0)
         elif node.op == "call_function":
-            _call(builder, node, str(getattr(node.target, "__name__", node.target)), value, torch.Tensor)
+            _call(builder, node, value)
         elif node.op == "output":
             results = list(node.all_input_nodes)
     return builder, results
 
 
-def _from_fx(module: Any, example_inputs: tuple[Any, ...], bits: int) -> tuple[_Builder, list[Any]]:
-    import torch
-    from torch.fx.passes.shape_prop import ShapeProp
-
-    traced = torch.fx.symbolic_trace(module)
-    shapes = ShapeProp(traced)
-    with torch.no_grad():
-        shapes.propagate(*example_inputs)
-    builder = _Builder(bits)
-    results: list[Any] = []
-    submodules = dict(traced.named_modules())
-    for node in traced.graph.nodes:
-        meta = node.meta.get("tensor_meta")
-        metas = [meta] if hasattr(meta, "shape") else [m for m in meta or () if hasattr(m, "shape")]
-        if node.op == "placeholder" and metas:
-            builder.add(node, "input", (), metas, 0)
-        elif node.op == "get_attr":
-            builder.parameters[node] = math.prod(metas[0].shape) if metas else 0
-        elif node.op == "call_module":
-            target = submodules[node.target]
-            # Counters, such as the number of batches seen, are no operands.
-            held = (*target.parameters(), *target.buffers())
-            elements = sum(p.numel() for p in held if p.is_floating_point())
-            kind = _snake(type(target).__name__)
-            if kind in _VIEWS:
-                builder.source[node] = builder.source[node.all_input_nodes[0]]
-            else:
-                builder.add(node, kind, node.all_input_nodes, metas, elements)
-        elif node.op in ("call_function", "call_method"):
-            kind = str(node.target if node.op == "call_method" else getattr(node.target, "__name__", node.target))
-            _call(builder, node, kind, metas[0] if len(metas) == 1 else metas, None)
-        elif node.op == "output":
-            results = list(node.all_input_nodes)
-    return builder, results
-
-
-def _call(builder: _Builder, node: Any, target: str, value: Any, tensor_type: type | None) -> None:
+def _call(builder: _Builder, node: Any, value: Any) -> None:
     """One call: a view, the taking of one of several results, or an operator."""
-    kind = target.removeprefix("aten.").split(".")[0]
+    import torch
+
+    kind = str(getattr(node.target, "__name__", node.target)).removeprefix("aten.").split(".")[0]
     operands = list(node.all_input_nodes)
     activations = [n for n in operands if n in builder.source]
-    several = isinstance(value, list | tuple) and not hasattr(value, "shape")  # fx describes a tensor by a named tuple
-    values = [v for v in value if _is_tensor(v, tensor_type)] if several else [value]
+    values = [v for v in value if isinstance(v, torch.Tensor)] if isinstance(value, list | tuple) else [value]
     if kind == "getitem" and activations and len(builder.source[activations[0]]) > 1:
         builder.source[node] = (builder.source[activations[0]][node.args[1]],)
-    elif not values or not all(_is_tensor(v, tensor_type) for v in values):
+    elif not values or not all(isinstance(v, torch.Tensor) for v in values):
         return  # a number or a shape
     elif kind in _VIEWS and len(activations) == 1:
         builder.source[node] = builder.source[activations[0]]
@@ -236,22 +185,9 @@ def _call(builder: _Builder, node: Any, target: str, value: Any, tensor_type: ty
         builder.add(node, _kind_name(kind), operands, values, parameters)
 
 
-def _is_tensor(value: Any, tensor_type: type | None) -> bool:
-    return hasattr(value, "shape") if tensor_type is None else isinstance(value, tensor_type)
-
-
 def _kind_name(kind: str) -> str:
     """`_native_batch_norm_legit_no_training` and the like under the name people know."""
     return "batch_norm" if "batch_norm" in kind else kind.lstrip("_")
-
-
-def _snake(name: str) -> str:
-    """The class of a layer as a function: ``BatchNorm2d`` is ``batch_norm``, ``Conv2d`` is ``conv2d``."""
-    if name.startswith("BatchNorm"):
-        return "batch_norm"
-    return "".join(
-        f"_{c.lower()}" if i and c.isupper() and not name[i - 1].isupper() else c.lower() for i, c in enumerate(name)
-    )
 
 
 def _without_dead(graph: OperatorGraph) -> OperatorGraph:

@@ -3,59 +3,13 @@
 from collections.abc import Mapping as Mapping_
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, final
+from typing import final
 
 from codesign.cost.looptree import Loop
 from codesign.mappers.labels.sweep import Array
 from codesign.mapping.looptree import Machine, Operator, renamed
-from codesign.scheduling.fused.operator_front import Limits, Loops, Mapping
+from codesign.scheduling.fused.operator_front import CopyFront, Limits, Loops, Mapping, OperatorFront
 from codesign.scheduling.fused.shared_loops import SharedLoop
-
-
-class Front(Protocol):
-    """What one operator can do; see `codesign.scheduling.fused.operator_front.OperatorFront`."""
-
-    operator: Operator
-    tensors: frozenset[str]
-    width: dict[str, float]
-    capacity: float
-
-    def smallest(self) -> tuple[str, float, float]:
-        """The level that the smallest tile of some mapping passes most."""
-
-    def least(self) -> tuple[float, float]:
-        """Energy and seconds that no mapping is below."""
-
-    def quick_on(self) -> dict[frozenset[str], tuple[float, float]]:
-        """The same for every set of tensors that may stay on the chip, from the fewest words of each tensor alone."""
-
-    def least_on(self, stop: float) -> dict[frozenset[str], tuple[float, float]]:
-        """The same in mappings that fit."""
-
-    def alone(self, leak: float) -> tuple[float, float, Mapping] | None:
-        """The best mapping with every tensor in the outermost memory."""
-
-    def prepare(self, limits: Limits, stop: float) -> None:
-        """Sweep all cases that may be part of a mapping within the limits."""
-
-    def prepare_on(self, limits: Mapping_[frozenset[str], Limits], stop: float) -> None:
-        """The same with limits for each set of tensors on the chip."""
-
-    def front(self, chip: frozenset[str], loops: Loops) -> Array:
-        """Undominated rows with `chip` on the chip, inside shared loops."""
-
-    def mapping(self, held: tuple[tuple[str, int], ...], loops: Loops, row: Array) -> Mapping:
-        """The mapping behind one row of `front`."""
-
-    def cheapest(self, loops: Loops, chips: frozenset[frozenset[str]] | None) -> tuple[float, float] | None:
-        """Least energy and least seconds inside the loops with one of these sets of tensors on the chip."""
-
-    def own(self, mapping: Mapping) -> Mapping:
-        """A mapping of the operator that stands for this one, in this one's names."""
-
-
-Known = tuple[Front, tuple[float, float]]
-"""What one operator can do, and its least energy and seconds."""
 
 
 @final
@@ -67,7 +21,11 @@ class RenamedFront:
         operator: The other.
     """
 
-    def __init__(self, front: Front, operator: Operator) -> None:
+    operator: Operator
+    capacity: float
+    width: dict[str, float]
+
+    def __init__(self, front: "Front", operator: Operator) -> None:
         alike = front.operator
         self.same, self.operator, self.capacity = front, operator, front.capacity
         self._tensors = {a.name: b.name for a, b in zip(alike.operands, operator.operands, strict=True)}
@@ -78,50 +36,50 @@ class RenamedFront:
         self.width = {self._tensors[t]: w for t, w in front.width.items()}
 
     def smallest(self) -> tuple[str, float, float]:
-        """See `Front`."""
+        """See `OperatorFront`."""
         return self.same.smallest()
 
     def least(self) -> tuple[float, float]:
-        """See `Front`."""
+        """See `OperatorFront`."""
         return self.same.least()
 
     def quick_on(self) -> dict[frozenset[str], tuple[float, float]]:
-        """See `Front`."""
+        """See `OperatorFront`."""
         return {self._own(chip): least for chip, least in self.same.quick_on().items()}
 
     def least_on(self, stop: float) -> dict[frozenset[str], tuple[float, float]]:
-        """See `Front`."""
+        """See `OperatorFront`."""
         return {self._own(chip): least for chip, least in self.same.least_on(stop).items()}
 
     def alone(self, leak: float) -> tuple[float, float, Mapping] | None:
-        """See `Front`."""
+        """See `OperatorFront`."""
         found = self.same.alone(leak)
         return None if found is None else (found[0], found[1], self.own(found[2]))
 
     def prepare(self, limits: Limits, stop: float) -> None:
-        """See `Front`."""
+        """See `OperatorFront`."""
         self.same.prepare(limits, stop)
 
     def prepare_on(self, limits: Mapping_[frozenset[str], Limits], stop: float) -> None:
-        """See `Front`."""
+        """See `OperatorFront`."""
         self.same.prepare_on({self._theirs(chip): own for chip, own in limits.items()}, stop)
 
     def front(self, chip: frozenset[str], loops: Loops) -> Array:
-        """See `Front`."""
+        """See `OperatorFront`."""
         return self.same.front(self._theirs(chip), self._given(loops))
 
     def mapping(self, held: tuple[tuple[str, int], ...], loops: Loops, row: Array) -> Mapping:
-        """See `Front`."""
+        """See `OperatorFront`."""
         there = tuple((self._from_tensors[t], depth) for t, depth in held)
         return self.own(self.same.mapping(there, self._given(loops), row))
 
     def cheapest(self, loops: Loops, chips: frozenset[frozenset[str]] | None) -> tuple[float, float] | None:
-        """See `Front`."""
+        """See `OperatorFront`."""
         theirs = None if chips is None else frozenset(self._theirs(chip) for chip in chips)
         return self.same.cheapest(self._given(loops), theirs)
 
     def own(self, mapping: Mapping) -> Mapping:
-        """See `Front`."""
+        """See `OperatorFront`."""
         nest = tuple(
             replace(x, dim=self._dims[x.dim]) if isinstance(x, Loop) else replace(x, tensor=self._tensors[x.tensor])
             for x in mapping.nest
@@ -137,6 +95,13 @@ class RenamedFront:
 
     def _given(self, loops: Loops) -> Loops:
         return tuple((self._from_dims[d], tile) for d, tile in loops)
+
+
+Front = OperatorFront | CopyFront | RenamedFront
+"""What one operator can do."""
+
+Known = tuple[Front, tuple[float, float]]
+"""What one operator can do, and its least energy and seconds."""
 
 
 def renamed_front(front: Front, operator: Operator) -> Front:

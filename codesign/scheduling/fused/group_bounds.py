@@ -7,10 +7,8 @@ between two of them a tensor stays. So each operator of a group may only have ce
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
-from codesign.mapping.looptree import Goal
-from codesign.scheduling.fused.shared_loops import SharedLoop
+from codesign.scheduling.fused.shared_loops import FusedProgram
 
 Pair = tuple[float, float]
 """Energy and seconds."""
@@ -18,33 +16,6 @@ Pair = tuple[float, float]
 Chip = frozenset[str]
 State = tuple[int, Chip]
 """The next operator, and the tensors that stay on the chip."""
-
-
-class Groups(Protocol):
-    """What `codesign.scheduling.fused.loop_tree.Fusion` says of groups."""
-
-    goal: Goal
-    leak: float
-    capacity: float
-    users: dict[str, list[int]]
-
-    @property
-    def count(self) -> int:
-        """Number of operators in the sequence."""
-
-    def next_parts(
-        self, first: int, last: int, at: int, live: Chip, context: tuple[SharedLoop, ...]
-    ) -> Iterator[tuple[int, Chip, Chip]]:
-        """Parts that may follow: (last operator, tensors on the chip during it, those that stay)."""
-
-    def held(self, tensors: Chip, context: tuple[SharedLoop, ...]) -> float:
-        """Bits of tensors on the chip inside the loops."""
-
-    def touching(self, first: int, last: int) -> list[str]:
-        """Shared tensors that operators first..last use."""
-
-    def inside(self, tensor: str, first: int, last: int) -> bool:
-        """Whether only operators first..last use the tensor."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +62,7 @@ class GroupBounds:
         least: For each operator and set of its tensors on the chip the least energy and seconds, each alone.
     """
 
-    def __init__(self, program: Groups, least: Sequence[Mapping[Chip, Pair]]) -> None:
+    def __init__(self, program: FusedProgram, least: Sequence[Mapping[Chip, Pair]]) -> None:
         self.program, self.least = program, least
         self.start: State = (0, frozenset())
         self.end: State = (program.count, frozenset())

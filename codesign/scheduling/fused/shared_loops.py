@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Protocol
 
 from codesign.mappers.labels.sweep import Array
-from codesign.mapping.looptree import Operator
+from codesign.mapping.looptree import Goal, Operator
 from codesign.scheduling.fused.operator_front import Mapping
 
 
@@ -28,10 +28,14 @@ class SharedLoop:
 
 
 class FusedProgram(Protocol):
-    """The dynamic program of `codesign.scheduling.fused.loop_tree.Fusion`, after it found an optimum."""
+    """What bounds and the trace of a result read of `codesign.scheduling.fused.loop_tree.Fusion`."""
 
     operators: Sequence[Operator]
     joins: dict[str, tuple[str, ...]]
+    goal: Goal
+    leak: float
+    capacity: float
+    users: dict[str, list[int]]
 
     @property
     def count(self) -> int:
@@ -61,6 +65,9 @@ class FusedProgram(Protocol):
 
     def touching(self, first: int, last: int) -> list[str]:
         """Shared tensors that operators first..last use."""
+
+    def inside(self, tensor: str, first: int, last: int) -> bool:
+        """Whether only operators first..last use the tensor."""
 
     def mapping(
         self, operator: int, held: tuple[tuple[str, int], ...], context: tuple[SharedLoop, ...], row: Array

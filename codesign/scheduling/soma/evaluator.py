@@ -13,9 +13,8 @@ from codesign.core.json_types import JsonObject
 from codesign.scheduling.soma.kernels import decode as kf
 from codesign.scheduling.soma.kernels import tile_cost as kt
 from codesign.scheduling.soma.kernels import timing as tm
-from codesign.scheduling.soma.model.hardware import Platform
 from codesign.scheduling.soma.model.layer_graph import IntArray, LayerGraph
-from codesign.scheduling.soma.model.mapped_tiles import MappedPlatform, TilePrice
+from codesign.scheduling.soma.model.mapped_tiles import MappedPlatform, Platform, TilePrice
 from codesign.scheduling.soma.model.notation import STATUS_BY_CODE, DramScheme, Encoding, FusionScheme, Status
 from codesign.scheduling.soma.model.rules import MAPPED_TILES, ModelOptions
 
@@ -149,9 +148,7 @@ class Parsed:
     @cached_property
     def transfer_cycles(self) -> IntArray:
         """``n`` channel cycles of each tensor (0 for local ones)."""
-        channels = self.problem.options.dram_channels
-        size = self.tensors[:, BYTES] * channels
-        cycles = -(-size // self.problem.hardware.dram_bytes_per_cycle)
+        cycles = -(-self.tensors[:, BYTES] // self.problem.hardware.dram_bytes_per_cycle)
         return np.where(self.tensors[:, KIND] == kf.LOCAL, 0, cycles)
 
     @cached_property
@@ -195,12 +192,12 @@ class Parsed:
 
     @property
     def channel_cycles(self) -> int:
-        """Cycles of all transfers on one channel's share of the bandwidth, spread over the channels."""
-        return int(-(-self.transfer_cycles.sum() // self.problem.options.dram_channels))
+        """Cycles of all transfers."""
+        return int(self.transfer_cycles.sum())
 
     @property
     def bound_cycles(self) -> int:
-        """No-stall bound: the busier of the compute engine and the DRAM channels."""
+        """No-stall bound: the busier of the compute engine and the DRAM channel."""
         return max(self.compute_cycles, self.channel_cycles)
 
 
@@ -425,7 +422,7 @@ def schedule(parsed: Parsed, start: IntArray, end: IntArray, order: IntArray) ->
     transfer_start = np.zeros(len(rows), np.int64)
     code, latency = tm.simulate(
         parsed.tile_cycles, rows[:, KIND], rows[:, LAYER], parsed.waits_for, rows[:, USE], start, end, parsed.transfer_cycles, order,
-        parsed.problem.options.dram_channels, tile_start, transfer_start,
+        tile_start, transfer_start,
     )  # fmt: skip
     if code == kf.OK and parsed.problem.options.store_before_load:
         scratch = np.zeros(len(parsed.layers), np.int64)

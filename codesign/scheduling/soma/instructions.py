@@ -59,8 +59,7 @@ class Program:
         dram: DRAM queue in order.
         compute: Compute queue in order.
         reservations: Buffer space.
-        bandwidth_bytes_per_cycle: Of all DRAM channels together.
-        channels: DRAM channels.
+        bandwidth_bytes_per_cycle: Of the DRAM channel.
         capacity_bytes: Buffer.
         layers: Names of the layers.
     """
@@ -69,7 +68,6 @@ class Program:
     compute: tuple[Instruction, ...]
     reservations: tuple[Reservation, ...]
     bandwidth_bytes_per_cycle: int
-    channels: int
     capacity_bytes: int
     layers: tuple[str, ...]
 
@@ -122,13 +120,11 @@ def make_instructions(schedule: Schedule) -> Program:
         )
         for p in range(total)
     )
-    options = parsed.problem.options
     return Program(
         tuple(dram),
         compute,
         _reservations(schedule, total),
         parsed.problem.hardware.dram_bytes_per_cycle,
-        options.dram_channels,
         parsed.problem.limit_bytes,
         tuple(layer.name for layer in parsed.problem.graph.layers),
     )
@@ -163,7 +159,7 @@ def instructions_json(program: Program) -> JsonObject:
     return {
         "machine": {
             "dram_bytes_per_cycle": program.bandwidth_bytes_per_cycle,
-            "dram_channels": program.channels,
+            "dram_channels": 1,
             "buffer_bytes": program.capacity_bytes,
         },
         "dram": [row(i) for i in program.dram],

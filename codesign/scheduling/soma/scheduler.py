@@ -11,9 +11,9 @@ from codesign.mappers.registry import create
 from codesign.scheduling.protocol import Interval, ScheduleProblem, ScheduleResult
 from codesign.scheduling.soma.evaluator import KIND, LAYER, Invalid, Problem, Schedule, TensorKind
 from codesign.scheduling.soma.model.cut_layers import cut_wide_layers
-from codesign.scheduling.soma.model.hardware import PRESETS, Platform, hardware_from_constants
+from codesign.scheduling.soma.model.hardware import PRESETS, hardware_from_constants
 from codesign.scheduling.soma.model.load import Source, source_of
-from codesign.scheduling.soma.model.mapped_tiles import MappedPlatform
+from codesign.scheduling.soma.model.mapped_tiles import MappedPlatform, Platform
 from codesign.scheduling.soma.model.rules import MODES
 from codesign.scheduling.soma.report import bound_json, schedule_json
 from codesign.scheduling.soma.search.fusion_bound import fusion_bound

@@ -1,7 +1,7 @@
 """A network run on samples: how many zeros its tensors have, and where (rules Z5 to Z7)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -82,14 +82,14 @@ def observe(path: Path, network: Network, samples: Mapping[str, Array], masks: b
         assert operator.computation is not None
         for tensor, name in zip(operator.computation.tensors, operator.operands, strict=True):
             if name in values:
-                kind = _kind(network, tensor, name)
+                kind = network.operand_kind(tensor, name)
                 full = values[name] != zeros.get(name, 0)
                 shown = _observed(operator, kind, name, full)
                 mask = None
                 if masks:
                     first = full if kind == "weight" else full[: network.batch]
                     mask = _laid_out(first, operator.computation, tensor, pads.get(operator.operands[1]))
-                found.append(shown if mask is None else _with_mask(shown, mask))
+                found.append(replace(shown, mask=mask))
     return tuple(found)
 
 
@@ -105,22 +105,12 @@ def _constants(model: Any, wanted: set[str]) -> dict[str, Array]:
     return found
 
 
-def _kind(network: Network, tensor: Tensor, name: str) -> str:
-    if tensor.is_output:
-        return "output"
-    return "weight" if network.tensor_by_name[name].is_parameter else "input"
-
-
 def _observed(operator: Operator, kind: str, name: str, full: Mask) -> ObservedTensor:
     if kind == "weight":
         share = float(full.mean())
         return ObservedTensor(operator.name, kind, name, share, share, share)
     shares = full.reshape(len(full), -1).mean(axis=1)
     return ObservedTensor(operator.name, kind, name, float(shares.mean()), float(shares.min()), float(shares.max()))
-
-
-def _with_mask(seen: ObservedTensor, mask: Mask) -> ObservedTensor:
-    return ObservedTensor(seen.operator, seen.kind, seen.tensor, seen.density, seen.least, seen.most, mask)
 
 
 def _zero_points(model: Any) -> dict[str, int]:

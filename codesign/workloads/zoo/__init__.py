@@ -93,46 +93,21 @@ def _language_models() -> tuple[ZooEntry, ...]:
                 ("", language_models.language_model),
                 ("_block", language_models.language_model_block),
             ):
-                build = partial(_build_language_model, make=make, model=model, routing=routing)
+                build = partial(make, model=model, routing=routing)
                 entries.append(ZooEntry(f"{name}{part}{ending}", build, 512, PHASES, model.context))
     return tuple(entries)
-
-
-def _build_language_model(
-    net: NetworkBuilder,
-    tokens: int,
-    past: int,
-    make: Callable[..., tuple[str, ...]],
-    model: language_models.LanguageModel,
-    routing: Routing,
-) -> tuple[str, ...]:
-    return make(net, model, tokens, past, routing)
 
 
 def _other_models() -> tuple[ZooEntry, ...]:
     """State-space models and one block of each; encoders of sound with their decoders."""
     entries = []
     for name, scanned in state_space.STATE_SPACE_MODELS.items():
-        entries.append(ZooEntry(name, partial(_build_scan, make=state_space.mamba, model=scanned), 512, PHASES))
-        block = partial(_build_scan, make=state_space.mamba_block, model=scanned)
+        entries.append(ZooEntry(name, partial(state_space.mamba, model=scanned), 512, PHASES))
+        block = partial(state_space.mamba_block, model=scanned)
         entries.append(ZooEntry(f"{name}_block", block, 512, PHASES))
     for name, heard in speech.SPEECH_MODELS.items():
-        entries.append(ZooEntry(name, partial(_build_speech, model=heard), 4, PHASES, heard.positions))
+        entries.append(ZooEntry(name, partial(speech.whisper, model=heard), 4, PHASES, heard.positions))
     return tuple(entries)
-
-
-def _build_scan(
-    net: NetworkBuilder,
-    tokens: int,
-    past: int,
-    make: Callable[..., tuple[str, ...]],
-    model: state_space.StateSpaceModel,
-) -> tuple[str, ...]:
-    return make(net, model, tokens, past)
-
-
-def _build_speech(net: NetworkBuilder, tokens: int, past: int, model: speech.SpeechModel) -> tuple[str, ...]:
-    return speech.whisper(net, model, tokens, past)
 
 
 ZOO = {entry.name: entry for entry in (*_ENTRIES, *_language_models(), *_other_models())}

@@ -17,8 +17,8 @@ _MOBILENET_V2 = (
 )
 """(expansion, output channels, repetitions, stride) of every stage (Table 2 of the paper)."""
 
-_SHUFFLENET = {1: 144, 2: 200, 3: 240, 4: 272, 8: 384}
-"""Output channels of the first stage, by groups (Table 1 of the paper)."""
+_SHUFFLE_GROUPS, _SHUFFLE_CHANNELS = 4, 272
+"""Groups, and output channels of the first stage (Table 1 of the paper)."""
 
 
 def mobilenet_v1(net: NetworkBuilder) -> str:
@@ -92,28 +92,28 @@ def _xception_down(
     return net.residual(y, shortcut, name=f"{name}.add")
 
 
-def shufflenet_v1(net: NetworkBuilder, groups: int = 4) -> str:
+def shufflenet_v1(net: NetworkBuilder) -> str:
     """ShuffleNet 1x (Zhang et al., CVPR 2018, Table 1)."""
     x = net.input("image", (net.batch, 3, 224, 224))
     x = net.conv_norm(x, 24, 3, "conv1", stride=2, function="relu")
     x = net.pool(x, 3, stride=2, padding=1, name="pool1")
     for stage, repetitions in enumerate((4, 8, 4)):
-        channels = _SHUFFLENET[groups] << stage
+        channels = _SHUFFLE_CHANNELS << stage
         for unit in range(repetitions):
-            x = _shuffle_unit(net, x, channels, groups, f"stage{stage + 2}.{unit + 1}", down=unit == 0)
+            x = _shuffle_unit(net, x, channels, f"stage{stage + 2}.{unit + 1}", down=unit == 0)
     return net.linear(net.flatten(net.global_pool(x)), 1000, name="fc")
 
 
-def _shuffle_unit(net: NetworkBuilder, x: str, channels: int, groups: int, name: str, *, down: bool) -> str:
+def _shuffle_unit(net: NetworkBuilder, x: str, channels: int, name: str, *, down: bool) -> str:
     width = net.shape(x)[1]
     stride = 2 if down else 1
-    first_groups = 1 if width == 24 else groups  # the first pointwise layer has too few channels to group
+    first_groups = 1 if width == 24 else _SHUFFLE_GROUPS  # the first pointwise layer has too few channels to group
     y = net.conv_norm(x, channels // 4, 1, f"{name}.pw1", groups=first_groups, function="relu")
     y = net.vector(
         OperatorKind.TRANSPOSE, (y,), net.shape(y), "channel_shuffle", 0, name=f"{name}.shuffle", batch_axis=0
     )
     y = net.conv_norm(y, channels // 4, 3, f"{name}.dw", stride=stride, groups=channels // 4)
-    y = net.conv_norm(y, channels - width if down else channels, 1, f"{name}.pw2", groups=groups)
+    y = net.conv_norm(y, channels - width if down else channels, 1, f"{name}.pw2", groups=_SHUFFLE_GROUPS)
     if down:
         shortcut = net.pool(x, 3, stride=2, padding=1, function="average", name=f"{name}.pool")
         return net.relu(net.concat(shortcut, y, name=f"{name}.concat"))

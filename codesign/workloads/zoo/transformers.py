@@ -8,6 +8,7 @@ import math
 from dataclasses import dataclass
 
 from codesign.workloads.builder import NetworkBuilder
+from codesign.workloads.zoo.language_models import LanguageModel
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,10 @@ class _Shape:
 
 _BERT_BASE = _Shape(12, 12, 768, 3072)
 _VIT = {"b": _BERT_BASE, "l": _Shape(24, 16, 1024, 4096)}
-_GPT2 = {"small": _Shape(12, 12, 768, 3072), "xl": _Shape(48, 25, 1600, 6400)}
+GPT2 = {
+    "small": LanguageModel(12, 768, 12, 12, 64, 3072, 50257, 1024, tied=True, gated=False),
+    "xl": LanguageModel(48, 1600, 25, 25, 64, 6400, 50257, 1024, tied=True, gated=False),
+}
 
 
 def _heads(net: NetworkBuilder, x: str, heads: int) -> str:
@@ -129,19 +133,17 @@ def gpt2(net: NetworkBuilder, size: str, tokens: int, past: int) -> tuple[str, .
     Returns:
         The logits of the last token, then the key-value caches of every layer.
     """
-    shape = _GPT2[size]
+    shape = GPT2[size]
     ids = net.input("tokens", (net.batch, tokens))
-    x = net.embedding(ids, 50257, shape.width, name="word_embedding")
+    x = net.embedding(ids, shape.vocabulary, shape.width, name="word_embedding")
     x = net.elementwise("add", x, net.parameter("position_embedding", (tokens, shape.width)), name="add_positions")
     kept: list[str] = []
     for layer in range(1, shape.layers + 1):
         x, grown = _gpt2_block(net, x, shape, f"layer{layer}", past)
         kept.extend(grown)
     last = x if tokens == 1 else net.take(x, (net.batch, 1, shape.width), name="last_token")
-    logits = net.linear(
-        net.layer_norm(last, name="final_norm"), 50257, bias=False, weight="word_embedding.table", name="head"
-    )
-    return (logits, *kept)
+    normed = net.layer_norm(last, name="final_norm")
+    return (net.linear(normed, shape.vocabulary, bias=False, weight="word_embedding.table", name="head"), *kept)
 
 
 def gpt2_block(net: NetworkBuilder, size: str, tokens: int, past: int) -> tuple[str, ...]:
@@ -156,14 +158,14 @@ def gpt2_block(net: NetworkBuilder, size: str, tokens: int, past: int) -> tuple[
     Returns:
         The states, then the keys and values.
     """
-    shape = _GPT2[size]
+    shape = GPT2[size]
     x, grown = _gpt2_block(net, net.input("states", (net.batch, tokens, shape.width)), shape, "layer1", past)
     return (x, *grown)
 
 
-def _gpt2_block(net: NetworkBuilder, x: str, shape: _Shape, name: str, past: int) -> tuple[str, tuple[str, ...]]:
+def _gpt2_block(net: NetworkBuilder, x: str, shape: LanguageModel, name: str, past: int) -> tuple[str, tuple[str, ...]]:
     """A block on the states `x`; returns the next states and the keys and values of all tokens."""
-    d = shape.width // shape.heads
+    d = shape.head_width
     caches = None
     if past:
         caches = (

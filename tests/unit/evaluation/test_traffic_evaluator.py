@@ -10,7 +10,8 @@ import pytest
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
 from codesign.evaluation.traffic import TrafficEvaluator
-from codesign.scheduling.cosma.graph import OperatorGraph, read_graph
+from codesign.scheduling.cosma.graph import OperatorGraph
+from codesign.scheduling.cosma.load import load_graph
 from codesign.scheduling.cosma.objective import Quantity
 from codesign.scheduling.cosma.solve import schedule_cosma
 from codesign.scheduling.protocol import buffer_bytes
@@ -21,7 +22,7 @@ BASE = SCRATCHPAD.space.presets[0]
 
 
 def graph_of(name: str) -> OperatorGraph:
-    return read_graph(GRAPHS / f"{name}.json").without_parameters()
+    return load_graph(GRAPHS / f"{name}.json").without_parameters()
 
 
 def test_a_larger_scratchpad_moves_less_and_takes_more_area() -> None:

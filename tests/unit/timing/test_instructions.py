@@ -1,11 +1,11 @@
-"""Queues of instructions by hand: waits, several engines, limits, cycles of waits (rules Q1-Q3)."""
+"""Queues of instructions by hand: waits, limits, cycles of waits (rules Q1-Q3)."""
 
 import pytest
 
 from codesign.core.errors import UserError
-from codesign.timing.instructions import Instruction, Queue, run_instructions
+from codesign.timing.instructions import Instruction, run_instructions
 
-QUEUES = (Queue("array"), Queue("DRAM channel"))
+QUEUES = ("array", "DRAM channel")
 
 
 def test_queues_wait_for_each_other() -> None:
@@ -29,22 +29,6 @@ def test_queues_wait_for_each_other() -> None:
     assert (channel.busy_cycles, channel.stalled, channel.idle_cycles) == (10, (("tile", 10.0),), 7)
     assert (run.bound_by, run.waits_for) == ("array", "start and end of the run")
     assert [(e.start_cycle, e.end_cycle) for e in run.events if e.name == "tile"] == [(5, 15), (15, 18)]
-
-
-def test_engines_of_a_queue_start_in_order() -> None:
-    """Two channels: the second load waits for a tile; the third, though ready, does not overtake it."""
-    run = run_instructions(
-        [
-            Instruction("tile", 0, 6),
-            Instruction("load", 1, 2),
-            Instruction("load", 1, 2, (0,)),
-            Instruction("load", 1, 2),
-        ],
-        (Queue("array"), Queue("DRAM channels", 2)),
-        events=9,
-    )
-    assert sorted(e.start_cycle for e in run.events if e.name == "load") == [0, 6, 6]
-    assert run.latency_cycles == 8
 
 
 def test_a_limit_gives_a_partial_run() -> None:

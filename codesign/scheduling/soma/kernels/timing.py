@@ -1,7 +1,7 @@
 """Compiled: the two-clock timing rule and the buffer check. Reference data `spec.md`, sections 3 and 4.
 
-One compute engine runs the tiles in sequence; the DRAM channels take the tensors strictly in DRAM order. With E(p) the
-end of tile p, a transfer starts at ``max(channel free, previous transfer's start, release)``, where the release of a load is
+One compute engine runs the tiles in sequence; the DRAM channel takes the tensors strictly in DRAM order. With E(p) the
+end of tile p, a transfer starts at ``max(channel free, release)``, where the release of a load is
 ``E(start - 1)`` and that of a store the end of its own tile; tile p starts at ``max(E(p-1), end of every transfer it waits for)``:
 loads first used at p, stores whose living duration ends at p, and everything before those in DRAM order.
 """
@@ -46,16 +46,6 @@ def may_issue(order: IntArray, i: int, last: int, p: int, kind: IntArray, use: I
 
 
 @njit
-def pick_channel(free: IntArray) -> int:
-    """The channel that is free first."""
-    best = 0
-    for c in range(1, free.shape[0]):
-        if free[c] < free[best]:
-            best = c
-    return best
-
-
-@njit
 def _lives_fit(
     order: IntArray, kind: IntArray, use: IntArray, start: IntArray, end: IntArray, T: int, first: int
 ) -> bool:
@@ -75,7 +65,7 @@ def _lives_fit(
 @njit
 def simulate(
     tile_time: IntArray, kind: IntArray, layer: IntArray, source: IntArray, use: IntArray, start: IntArray, end: IntArray,
-    duration: IntArray, order: IntArray, channels: int, tile_start: IntArray, transfer_start: IntArray,
+    duration: IntArray, order: IntArray, tile_start: IntArray, transfer_start: IntArray,
 ) -> tuple[int, int]:  # fmt: skip
     """Run one scheme.
 
@@ -89,7 +79,6 @@ def simulate(
         end: ``D`` end of it.
         duration: ``D`` transfer cycles.
         order: ``D`` DRAM order.
-        channels: Number of DRAM channels.
         tile_start: Result, ``T`` start cycles.
         transfer_start: Result, ``D`` start cycles.
 
@@ -101,10 +90,10 @@ def simulate(
     deadlines(order, kind, use, end, last_needed)
     if not _lives_fit(order, kind, use, start, end, T, last_needed[0]):
         return BAD_TENSOR_ORDER, 0
-    free, ready = np.zeros(channels, np.int64), np.zeros(T + 1, np.int64)
+    ready = np.zeros(T + 1, np.int64)
     stored = np.zeros(layer.max() + 1 if D else 1, np.int64)
     tile_end = np.zeros(T + 1, np.int64)
-    comp, previous, i = 0, 0, 0
+    comp, free, i = 0, 0, 0
     for p in range(T + 1):
         last = last_needed[p]
         if p > 0 and i <= last and not may_issue(order, i, last, p, kind, use, start):
@@ -116,23 +105,19 @@ def simulate(
             else:
                 release = tile_end[start[t] - 1] if start[t] > 0 else 0
                 release = max(release, stored[source[t]] if source[t] >= 0 else 0)
-            c = pick_channel(free)
-            previous = max(previous, release, free[c])
-            transfer_start[t] = previous
-            free[c] = previous + duration[t]
+            transfer_start[t] = max(free, release)
+            free = transfer_start[t] + duration[t]
             deadline = end[t] if kind[t] == STORE else use[t]
-            ready[deadline] = max(ready[deadline], free[c])
+            ready[deadline] = max(ready[deadline], free)
             if kind[t] == STORE:
-                stored[layer[t]] = max(stored[layer[t]], free[c])
+                stored[layer[t]] = max(stored[layer[t]], free)
             i += 1
         comp = max(comp, ready[p])
         if p < T:
             tile_start[p] = comp
             comp += tile_time[p]
             tile_end[p] = comp
-    for c in range(channels):
-        comp = max(comp, free[c])
-    return OK, comp
+    return OK, max(comp, free)
 
 
 @njit

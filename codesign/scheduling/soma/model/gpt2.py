@@ -6,12 +6,9 @@ The model repeats the block 12 (small) or 48 (XL) times; embedding and language-
 from codesign.core.errors import UserError
 from codesign.scheduling.soma.model.decoder_block import decoder_block
 from codesign.scheduling.soma.model.layer_graph import LayerGraph
-from codesign.workloads.zoo.language_models import LanguageModel
+from codesign.workloads.zoo.transformers import GPT2
 
-MODELS = {
-    "gpt2-small": LanguageModel(12, 768, 12, 12, 64, 3072, 50257, 1024, tied=True, gated=False),
-    "gpt2-xl": LanguageModel(48, 1600, 25, 25, 64, 6400, 50257, 1024, tied=True, gated=False),
-}
+MODELS = {f"gpt2-{size}": model for size, model in GPT2.items()}
 DEFAULT_SEQ = {"gpt2-small": 512, "gpt2-xl": 1024}
 PHASES = ("prefill", "decode")
 

@@ -8,7 +8,7 @@ buffer (GBUF); a DRAM channel. Times are cycles of a 1 GHz clock, one element is
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -39,52 +39,6 @@ class Memory:
             raise UserError(f"`capacity_bytes` must be >= 1, got {self.capacity_bytes}")
         if min(self.read_pj_per_byte, self.write_pj_per_byte) < 0:
             raise UserError("energies per byte must be >= 0")
-
-
-class Platform(Protocol):
-    """What the scheduler reads of an accelerator: the published template, or any architecture behind a mapper (`mapped_tiles`)."""
-
-    @property
-    def name(self) -> str:
-        """The name of the accelerator, as messages have it."""
-
-    @property
-    def gbuf(self) -> Memory:
-        """The global buffer whose contents the scheduler plans."""
-
-    @property
-    def dram_bytes_per_cycle(self) -> int:
-        """Bandwidth of the DRAM channel in bytes per cycle."""
-
-    @property
-    def dram_pj_per_byte(self) -> float:
-        """Energy per byte to or from DRAM."""
-
-    @property
-    def pe_dim(self) -> int:
-        """PEs along each side of the array."""
-
-    @property
-    def vector_lanes(self) -> int:
-        """Input channels a PE reduces per cycle."""
-
-    @property
-    def kernel_lanes(self) -> int:
-        """Output channels a PE computes per cycle."""
-
-    @property
-    def macs(self) -> int:
-        """Multipliers of the whole array."""
-
-    @property
-    def vector_unit_lanes(self) -> int:
-        """Operations the vector unit finishes per cycle."""
-
-    def integers(self) -> npt.NDArray[np.int64]:
-        """``N_INTS`` integer parameters in the order of the column constants above."""
-
-    def reals(self) -> npt.NDArray[np.float64]:
-        """``N_REALS`` energies in the order of the column constants above."""
 
 
 @dataclass(frozen=True)

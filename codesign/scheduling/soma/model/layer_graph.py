@@ -10,14 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from codesign.core.errors import UserError, unknown_name
-from codesign.core.files import read_structured
+from codesign.core.runnable import runnable_order
 
 IntArray = npt.NDArray[np.int64]
 
@@ -190,7 +189,9 @@ class LayerGraph:
                     )
             if not (layer.prevs or layer.ext_prevs or layer.whole_ext_prevs):
                 raise UserError("a layer must read something", where=f"{self.name}: layer {index} {layer.name!r}")
-        object.__setattr__(self, "topological", self._sort())
+        names = [layer.name for layer in self.layers]
+        order = runnable_order([layer.prevs for layer in self.layers], names, self.name)
+        object.__setattr__(self, "topological", order)
 
     @property
     def macs(self) -> int:
@@ -201,30 +202,6 @@ class LayerGraph:
     def weight_bytes(self) -> int:
         """Stored weights of all layers."""
         return sum(layer.weight_bytes for layer in self.layers)
-
-    def _sort(self) -> tuple[int, ...]:
-        """Layer ids, producers first, ties by id (Kahn)."""
-        import heapq
-
-        waiting = [len(set(layer.prevs)) for layer in self.layers]
-        users: list[list[int]] = [[] for _ in self.layers]
-        for index, layer in enumerate(self.layers):
-            for producer in set(layer.prevs):
-                users[producer].append(index)
-        ready = [index for index, count in enumerate(waiting) if count == 0]
-        heapq.heapify(ready)
-        order: list[int] = []
-        while ready:
-            index = heapq.heappop(ready)
-            order.append(index)
-            for user in users[index]:
-                waiting[user] -= 1
-                if waiting[user] == 0:
-                    heapq.heappush(ready, user)
-        if len(order) < len(self.layers):
-            stuck = [self.layers[i].name for i, count in enumerate(waiting) if count > 0]
-            raise UserError(f"the graph has a cycle through layers {', '.join(stuck[:6])}", where=self.name)
-        return tuple(order)
 
     @cached_property
     def latest_order(self) -> tuple[int, ...]:
@@ -381,8 +358,3 @@ def graph_from_json(raw: Any, name: str) -> LayerGraph:
         tuple(_layer(layer, index, name) for index, layer in enumerate(layers)),
         tuple(_external(shape, index, name) for index, shape in enumerate(externals)),
     )
-
-
-def read_graph(path: str | Path) -> LayerGraph:
-    """The network in a JSON file."""
-    return graph_from_json(read_structured(path), Path(path).name)

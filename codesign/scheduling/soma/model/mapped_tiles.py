@@ -22,7 +22,7 @@ from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.mapping import Mapping
 from codesign.scheduling.soma.model import hardware as hw
 from codesign.scheduling.soma.model import layer_graph as nw
-from codesign.scheduling.soma.model.hardware import Memory
+from codesign.scheduling.soma.model.hardware import Memory, SomaHardware
 from codesign.workloads.computation import Computation
 from codesign.workloads.operators import conv2d
 
@@ -198,6 +198,10 @@ class MappedPlatform:
         below = sum(level.energy_pj for level in cost.levels[1:])
         links = sum(level.network_pj for level in cost.levels)
         return cost.latency_cycles, cost.energy_pj, cost.levels[0].energy_pj, below, links, cost.mac_energy_pj
+
+
+Platform = SomaHardware | MappedPlatform
+"""What the scheduler reads of an accelerator: the published template, or any architecture behind a mapper."""
 
 
 def _bytes_per_cycle(level: StorageLevel) -> int:

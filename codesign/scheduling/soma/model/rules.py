@@ -5,8 +5,6 @@ Each mend is one named switch. `REFERENCE` has none and equals the published pro
 
 from dataclasses import dataclass, fields
 
-from codesign.core.errors import UserError
-
 # Bits of `ModelOptions.flags`, read by the compiled code.
 INTERIOR_HALOS, CHANNEL_CLAMP, VECTOR_TRAFFIC, ATTENTION_BANDWIDTH, STRIDED_READS, STORE_BEFORE_LOAD = (
     1,
@@ -33,7 +31,6 @@ class ModelOptions:
         strided_reads: A strided layer reads its input extent from the buffer, not its output extent.
         store_before_load: Data must be stored by its producer before a consumer in another group loads it.
         whole_outputs: A layer that is read outside its fine-grained group too computes all of its output there.
-        dram_channels: Independent in-order DRAM channels sharing the bandwidth equally.
     """
 
     interior_halos: bool = True
@@ -43,11 +40,6 @@ class ModelOptions:
     strided_reads: bool = True
     store_before_load: bool = True
     whole_outputs: bool = True
-    dram_channels: int = 1
-
-    def __post_init__(self) -> None:
-        if self.dram_channels < 1:
-            raise UserError(f"`dram_channels` must be >= 1, got {self.dram_channels}")
 
     @property
     def flags(self) -> int:
@@ -61,8 +53,7 @@ class ModelOptions:
             STORE_BEFORE_LOAD,
             WHOLE_OUTPUTS,
         )
-        names = [field.name for field in fields(self)][: len(bits)]
-        return sum(bit for bit, name in zip(bits, names, strict=True) if getattr(self, name))
+        return sum(bit for bit, field in zip(bits, fields(self), strict=True) if getattr(self, field.name))
 
 
 REFERENCE = ModelOptions(False, False, False, False, False, False, False)

@@ -24,7 +24,6 @@ def bound_start(
     objective: Objective,
     workspace: Workspace,
     deadline: float | None,
-    order: tuple[int, ...] | None = None,
 ) -> FusionScheme:
     """The bound's fusion, made to fit: groups end only where data must leave the chip, and are halved where they do not fit.
 
@@ -36,10 +35,9 @@ def bound_start(
         objective: What is minimised.
         workspace: Scratch memory.
         deadline: A `clock.wall_seconds` value at which to end with what has been settled; None for none.
-        order: Of the layers; by default that of `start`.
     """
     tiling = dict(zip(start.order, start.tiling, strict=True))
-    places = order or start.order
+    places = start.order
     settled: list[tuple[Span, bool, int]] = []  # group, tile by tile, tiles
     waiting = list(reversed(_spans(problem, places)))
     while waiting:

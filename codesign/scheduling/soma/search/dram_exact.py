@@ -35,7 +35,7 @@ from codesign.scheduling.soma.evaluator import (
 )
 from codesign.scheduling.soma.kernels import decode as kf
 from codesign.scheduling.soma.model.layer_graph import IntArray
-from codesign.scheduling.soma.search.dram_search import earliest_ends
+from codesign.scheduling.soma.search.dram_search import earliest_ends, least_held
 from codesign.scheduling.soma.search.latency_bound import stage2_bound
 
 MOST_TRANSFERS, MOST_TILES = 400, 800
@@ -60,7 +60,7 @@ def solve_dram(begin: Schedule, seconds: float, *, workers: int = 1, seed: int =
     """Improve the DRAM attributes of a schedule, or prove how far from optimal they are.
 
     Args:
-        begin: A schedule on one DRAM channel; its tiles are kept.
+        begin: A schedule; its tiles are kept.
         seconds: Wall time of the solver.
         workers: Its threads.
         seed: Of its random choices.
@@ -145,17 +145,11 @@ class _Model:
         """Occupancy at every position: what is held in any case, and intervals of choice before a load's use and after a store's tile."""
         parsed, rows = self._parsed, self._parsed.tensors
         T = len(parsed.tile_layer)
-        kinds = rows[:, KIND]
-        loads = (kinds == kf.LOAD_IFMAP) | (kinds == kf.LOAD_WEIGHT)
-        held = np.zeros(T + 1, np.int64)
         lowest = earliest_ends(parsed)
-        np.add.at(held, np.where(loads, rows[:, USE], rows[:, START]), rows[:, BYTES])
-        np.add.at(held, np.minimum(np.where(kinds == kf.STORE, lowest, rows[:, END]), T), -rows[:, BYTES])
-        held = np.cumsum(held)[:T]
         spans = [model.new_fixed_size_interval_var(p, 1, "") for p in range(T)]
-        demands = [int(v) for v in held]
+        demands = least_held(parsed).tolist()
         for t, place in self.place.items():
-            first, last = (int(lowest[t]), place) if kinds[t] == kf.STORE else (place, int(rows[t, USE]))
+            first, last = (int(lowest[t]), place) if rows[t, KIND] == kf.STORE else (place, int(rows[t, USE]))
             spans.append(model.new_interval_var(first, model.new_int_var(0, T, ""), last, ""))
             demands.append(int(rows[t, BYTES]))
         model.add_cumulative(spans, demands, parsed.problem.limit_bytes)

@@ -25,6 +25,9 @@ from codesign.scheduling.soma.kernels import prefetch as kp
 from codesign.scheduling.soma.kernels.fusion_anneal import Cooling
 from codesign.scheduling.soma.model.layer_graph import IntArray
 
+START_TEMPERATURE = 0.1
+"""Of the annealing, relative to the distance from the no-stall bound."""
+
 
 @dataclass(frozen=True)
 class DramResult:
@@ -54,6 +57,16 @@ def earliest_ends(parsed: Parsed) -> IntArray:
         local[layer] = any(group[int(u)] == group[layer] for u in users[starts[layer] : starts[layer + 1]])
     rows = parsed.tensors
     return np.where(local[rows[:, LAYER]], rows[:, END], rows[:, USE] + 1)
+
+
+def least_held(parsed: Parsed) -> IntArray:
+    """``T``: bytes held at each position when loads are held from their use and stores to their earliest end."""
+    rows = parsed.tensors
+    kinds = rows[:, KIND]
+    is_load = (kinds == kf.LOAD_IFMAP) | (kinds == kf.LOAD_WEIGHT)
+    start = np.where(is_load, rows[:, USE], rows[:, START])
+    end = np.where(kinds == kf.STORE, earliest_ends(parsed), rows[:, END])
+    return _usage(parsed, start, end)[1:-1]
 
 
 def greedy(parsed: Parsed) -> Schedule | Invalid:
@@ -121,7 +134,7 @@ def _compress(owner: IntArray, ids: IntArray, count: int) -> tuple[IntArray, Int
 class DramChain:
     """One annealing chain over order and living durations of one DRAM channel; call `advance` until its budget is spent."""
 
-    def __init__(self, begin: Schedule, *, seed: int, start_temperature: float = 0.1) -> None:
+    def __init__(self, begin: Schedule, *, seed: int) -> None:
         parsed = begin.parsed
         rows = parsed.tensors
         self._parsed, self._ids = parsed, parsed.dram_ids
@@ -161,7 +174,6 @@ class DramChain:
         self._weights = weights
         self._stats = np.zeros((kd.N_DRAM_MOVES, ka.N_STATS), np.int64)
         self._random = make_state(seed, 2)
-        self._temperature = start_temperature
         self._restarted = False
 
     @property
@@ -177,7 +189,7 @@ class DramChain:
         kd.anneal_dram(
             self._parsed.tile_cycles, self._tensors, self._lists, self._state, self._best, self._values,
             kd.Buffer(self._usage, int(self._parsed.problem.limit_bytes), int(self._parsed.bound_cycles)), self._weights,
-            self._stats, self._random, Cooling(float(begin), float(stop), float(self._temperature)), rounds,
+            self._stats, self._random, Cooling(float(begin), float(stop), START_TEMPERATURE), rounds,
         )  # fmt: skip
 
     def _restore(self) -> None:

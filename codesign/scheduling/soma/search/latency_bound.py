@@ -17,23 +17,23 @@ import math
 
 import numpy as np
 
-from codesign.scheduling.soma.evaluator import BYTES, END, KIND, SOURCE, START, USE, Parsed
+from codesign.scheduling.soma.evaluator import BYTES, KIND, SOURCE, USE, Parsed
 from codesign.scheduling.soma.kernels import decode as kf
 from codesign.scheduling.soma.model.layer_graph import IntArray
-from codesign.scheduling.soma.search.dram_search import earliest_ends, last_store_of
+from codesign.scheduling.soma.search.dram_search import last_store_of, least_held
 
 # Resolution of the sums of sizes, and the largest problem (tiles times loads) they are formed for.
 _UNITS, _MOST_SUMS = 1 << 16, 60_000
 
 
 def stage2_bound(parsed: Parsed) -> int:
-    """Cycles no order and living durations of these tiles can beat (single or several channels)."""
+    """Cycles no order and living durations of these tiles can beat."""
     rows = parsed.tensors
     T = len(parsed.tile_layer)
     kinds = rows[:, KIND]
     is_load = (kinds == kf.LOAD_IFMAP) | (kinds == kf.LOAD_WEIGHT)
     is_store = kinds == kf.STORE
-    room = _room(parsed, is_load, is_store)
+    room = np.maximum(parsed.problem.limit_bytes - least_held(parsed), 0)
     loaded = np.zeros(T, np.int64)
     np.add.at(loaded, rows[is_load, USE], rows[is_load, BYTES])
     stored = np.zeros(T + 1, np.int64)
@@ -75,19 +75,6 @@ def _loads_after_stores(parsed: Parsed) -> dict[int, list[tuple[int, int]]]:
         moved[source] = moved.get(source, int(rows[store, BYTES])) + size
         found.setdefault(int(rows[store, USE]), []).append((use, moved[source]))
     return found
-
-
-def _room(parsed: Parsed, is_load: IntArray, is_store: IntArray) -> IntArray:
-    """``T``: bytes left at each position when loads are held from their use and stores to their earliest end."""
-    rows = parsed.tensors
-    T = len(parsed.tile_layer)
-    start = np.where(is_load, rows[:, USE], rows[:, START])
-    end = np.where(is_store, earliest_ends(parsed), rows[:, END])
-    held = np.zeros(T + 1, np.int64)
-    np.add.at(held, start, rows[:, BYTES])
-    np.add.at(held, np.minimum(end, T), -rows[:, BYTES])
-    room: IntArray = np.maximum(parsed.problem.limit_bytes - np.cumsum(held)[:T], 0)
-    return room
 
 
 def _loaded_ahead(by_use: list[list[int]], cum_load: IntArray, p: int, room: int, limit: int, exact: bool) -> IntArray:

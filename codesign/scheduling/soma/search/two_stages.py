@@ -198,8 +198,6 @@ def search(problem: Problem, objective: Objective, options: SearchOptions) -> Fo
     Returns:
         The best schedule found, or why the network cannot run on this buffer.
     """
-    if problem.options.dram_channels > 1:
-        return _on_channels(problem, search(_one_channel(problem), objective, options))
     warm_up()
     began, cpu = clock.wall_seconds(), clock.cpu_seconds()
     start = bl.coarse_start(problem)
@@ -243,12 +241,7 @@ def prove(found: Found, seconds: float, options: SearchOptions) -> Found:
         found: What a search found.
         seconds: Wall time of the solver.
         options: Its seed and workers are the solver's.
-
-    Raises:
-        UserError: Several DRAM channels, which the model does not have.
     """
-    if found.schedule.parsed.problem.options.dram_channels > 1:
-        raise UserError("a proof is made for one DRAM channel only")
     began, cpu = clock.wall_seconds(), clock.cpu_seconds()
     exact = solve_dram(found.schedule, seconds, workers=options.workers, seed=options.seed)
     return replace(
@@ -259,20 +252,6 @@ def prove(found: Found, seconds: float, options: SearchOptions) -> Found:
         seconds=found.seconds + clock.wall_seconds() - began,
         cpu_seconds=found.cpu_seconds + clock.cpu_seconds() - cpu,
     )
-
-
-def _one_channel(problem: Problem) -> Problem:
-    return replace(problem, options=replace(problem.options, dram_channels=1))
-
-
-def _on_channels(problem: Problem, found: Found | Invalid) -> Found | Invalid:
-    """A schedule found for one channel of the whole bandwidth, timed on several channels that share it."""
-    if isinstance(found, Invalid):
-        return found
-    best = evaluate(problem, found.schedule.encoding())
-    if isinstance(best, Invalid):
-        raise RuntimeError(best.reason)
-    return replace(found, schedule=best, dram_bound_cycles=stage2_bound(best.parsed))
 
 
 def _explore(
@@ -365,8 +344,6 @@ def search_paper(problem: Problem, objective: Objective, options: SearchOptions)
     The first pass gives stage 1 the whole buffer; every later pass 10 % of that pass's peak less; it stops after two passes
     without improvement (paper, Section V-B).
     """
-    if problem.options.dram_channels > 1:
-        return _on_channels(problem, search_paper(_one_channel(problem), objective, options))
     warm_up()
     began, cpu = clock.wall_seconds(), clock.cpu_seconds()
     first = bl.published_start(problem)
@@ -434,8 +411,6 @@ def _baseline_chain(problem: Problem, objective: Objective, seed: int, name: str
 
 def search_baseline(problem: Problem, objective: Objective, options: SearchOptions, name: str) -> Found | Invalid:
     """`cocco` (order and DRAM cuts, tiling by rule) or `unfused` (tiling numbers only), both double-buffered."""
-    if problem.options.dram_channels > 1:
-        return _on_channels(problem, search_baseline(_one_channel(problem), objective, options, name))
     warm_up()
     began, cpu = clock.wall_seconds(), clock.cpu_seconds()
     start = bl.coarse_start(problem)

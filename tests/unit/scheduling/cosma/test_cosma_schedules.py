@@ -12,11 +12,11 @@ from codesign.core.goals import Proof
 from codesign.scheduling.allocation.buffers import AllocationStatus
 from codesign.scheduling.cosma.address_page import memory_map_html
 from codesign.scheduling.cosma.addresses import place
-from codesign.scheduling.cosma.baselines import Replacement, schedule_baseline
-from codesign.scheduling.cosma.compare import baseline_orders, baseline_rows
+from codesign.scheduling.cosma.baselines import Replacement, baseline_orders, baseline_traffic, schedule_baseline
 from codesign.scheduling.cosma.divide import conquer
-from codesign.scheduling.cosma.graph import GraphTensor, Operator, OperatorGraph, read_graph, unread_tensors
+from codesign.scheduling.cosma.graph import GraphTensor, Operator, OperatorGraph, unread_tensors
 from codesign.scheduling.cosma.integer_program import Solver, solve_program
+from codesign.scheduling.cosma.load import load_graph
 from codesign.scheduling.cosma.objective import BYTES, Quantity, TrafficWeights, weights_on
 from codesign.scheduling.cosma.ordering import order_exactly, order_in_windows
 from codesign.scheduling.cosma.plan import (
@@ -35,7 +35,7 @@ GRAPHS = Path(__file__).parents[3] / "data" / "cosma" / "graphs"
 
 
 def graph_of(name: str, parameters: bool = False) -> OperatorGraph:
-    graph = read_graph(GRAPHS / f"{name}.json")
+    graph = load_graph(GRAPHS / f"{name}.json")
     return graph if parameters else graph.without_parameters()
 
 
@@ -58,7 +58,7 @@ def test_too_small_a_scratchpad_names_the_operator() -> None:
     expected = TooSmall(graph.largest_operator.name, 2408448, 2408447)
     assert schedule_cosma(graph, 2408447) == expected
     assert schedule_baseline(graph, 2408447, range(73), Replacement.LRU) == expected
-    assert baseline_rows(graph, 2408447) == ()
+    assert baseline_traffic(graph, 2408447) == {}
 
 
 def test_divide_and_conquer_is_close_and_windows_closer() -> None:

@@ -4,9 +4,7 @@ from torch import nn
 
 from codesign.core.errors import UserError
 from codesign.scheduling.cosma.graph import OperatorGraph
-from codesign.scheduling.cosma.torch_import import Tracer, graph_from_module
-
-TRACERS = pytest.mark.parametrize("tracer", list(Tracer))
+from codesign.scheduling.cosma.torch_import import graph_from_module
 
 
 class Residual(nn.Module):
@@ -42,23 +40,20 @@ def signature(graph: OperatorGraph) -> list[tuple[int, int, int]]:
     ]
 
 
-@TRACERS
-def test_fused_layers_views_and_parameters(tracer: Tracer) -> None:
-    graph = graph_from_module(Residual(), [torch.zeros(1, 4, 6, 6)], tracer=tracer)
+def test_fused_layers_views_and_parameters() -> None:
+    graph = graph_from_module(Residual(), [torch.zeros(1, 4, 6, 6)])
     # the input; convolution with 144 weights, normalisation with 4 x 4 and activation; sum and activation; linear
     assert signature(graph) == [(144, 0, 0), (288, 144 + 16, 1), (432, 0, 2), (149, 725, 1)]
     assert len(graph.outputs) == 1
 
 
-@TRACERS
-def test_unfused_keeps_every_operator_but_views(tracer: Tracer) -> None:
-    graph = graph_from_module(Residual(), [torch.zeros(1, 4, 6, 6)], fused=False, tracer=tracer)
+def test_unfused_keeps_every_operator_but_views() -> None:
+    graph = graph_from_module(Residual(), [torch.zeros(1, 4, 6, 6)], fused=False)
     assert [o.kind for o in graph.operators] == ["input", "conv2d", "batch_norm", "relu", "add", "relu", "linear"]
 
 
-@TRACERS
-def test_siblings_are_made_together(tracer: Tracer) -> None:
-    graph = graph_from_module(Splits(), [torch.zeros(1, 4, 3)], bits=16, tracer=tracer)
+def test_siblings_are_made_together() -> None:
+    graph = graph_from_module(Splits(), [torch.zeros(1, 4, 3)], bits=16)
     index = graph.index
     chunk = next(i for i, o in enumerate(graph.operators) if o.kind == "chunk")
     assert [index.size_bytes[t] for t in index.outputs[chunk]] == [12, 12]
@@ -66,10 +61,9 @@ def test_siblings_are_made_together(tracer: Tracer) -> None:
     assert graph.compulsory_bytes == 24 + 12 + 12
 
 
-@TRACERS
-def test_a_module_with_data_dependent_control_flow_is_refused(tracer: Tracer) -> None:
-    with pytest.raises(UserError, match=f"module Branches cannot be traced with torch.{tracer.value}"):
-        graph_from_module(Branches(), [torch.zeros(2)], tracer=tracer)
+def test_a_module_with_data_dependent_control_flow_is_refused() -> None:
+    with pytest.raises(UserError, match=r"module Branches cannot be traced with torch\.export"):
+        graph_from_module(Branches(), [torch.zeros(2)])
 
 
 def test_tracing_leaves_the_module_in_training_mode() -> None:

@@ -15,7 +15,8 @@ from codesign.scheduling.soma.model.cut_layers import cut_wide_layers
 from codesign.scheduling.soma.model.from_network import graph_from_network
 from codesign.scheduling.soma.model.gpt2 import gpt2_block
 from codesign.scheduling.soma.model.hardware import EDGE
-from codesign.scheduling.soma.model.layer_graph import Layer, LayerGraph, LayerType, read_graph
+from codesign.scheduling.soma.model.layer_graph import Layer, LayerGraph, LayerType
+from codesign.scheduling.soma.model.load import load_graph
 from codesign.scheduling.soma.model.notation import DramScheme, Encoding, FusionScheme, Status
 from codesign.scheduling.soma.model.rules import DEFAULT, REFERENCE, ModelOptions
 from codesign.scheduling.soma.search.two_stages import Found, SearchOptions, search
@@ -72,7 +73,7 @@ def test_interior_halos_count_both_sides_from_three_cuts_on() -> None:
 
 
 def test_channel_clamp_keeps_a_producers_own_channels() -> None:
-    graph = read_graph(DATA / "networks" / "toy_902.json")
+    graph = load_graph(str(DATA / "networks" / "toy_902.json")).graph
     assert [e.shape[1] for e in parsed(graph, 4, REFERENCE).layers] == [32, 64, 64, 32]
     assert [e.shape[1] for e in parsed(graph, 4, only(channel_clamp=True)).layers] == [32, 16, 48, 32]
 
@@ -103,7 +104,7 @@ def test_strided_layers_read_their_input_extent() -> None:
 
 
 def test_loads_before_their_producers_store_are_refused_only_when_mended() -> None:
-    graph = read_graph(DATA / "networks" / "toy_903.json")
+    graph = load_graph(str(DATA / "networks" / "toy_903.json")).graph
     case = next(
         c
         for c in json.loads((DATA / "eval" / "in_903_stage2.json").read_text())
@@ -116,23 +117,12 @@ def test_loads_before_their_producers_store_are_refused_only_when_mended() -> No
     assert isinstance(mended, Invalid) and mended.status is Status.LOAD_BEFORE_STORE
 
 
-def test_two_channels_share_the_bandwidth() -> None:
-    graph = LayerGraph("two", (conv("a", 16, 64, 16, ()), conv("b", 64, 64, 16, (0,))), ((16, 16, 16),))
-    fusion = FusionScheme((0, 1), (0, 1), (), (1, 1))
-    one, two = (evaluate(Problem(graph, 1, EDGE, replace(DEFAULT, dram_channels=n)), Encoding(fusion)) for n in (1, 2))
-    assert isinstance(one, Schedule) and isinstance(two, Schedule)
-    assert two.parsed.dram_bytes == one.parsed.dram_bytes
-    assert abs(two.parsed.channel_cycles - one.parsed.channel_cycles) <= len(one.parsed.dram_ids)
-    alone = one.parsed.dram_ids[:1]
-    assert two.parsed.transfer_cycles[alone] == 2 * one.parsed.transfer_cycles[alone]
-
-
 @pytest.mark.parametrize(
     ("file", "model", "phase", "seq"),
     [("gpt2_small_prefill_512", "gpt2-small", "prefill", 512), ("gpt2_small_decode_513", "gpt2-small", "decode", 512)],
 )
 def test_the_built_gpt2_block_is_the_reference_graph(file: str, model: str, phase: str, seq: int) -> None:
-    built, read = gpt2_block(model, phase, seq), read_graph(DATA / "networks" / f"{file}.json")
+    built, read = gpt2_block(model, phase, seq), load_graph(str(DATA / "networks" / f"{file}.json")).graph
     assert (built.table == read.table).all()
     for mine, theirs in ((built.producers, read.producers), (built.externals, read.externals)):
         assert all((a == b).all() for a, b in zip(mine, theirs, strict=True))
