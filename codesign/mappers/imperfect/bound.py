@@ -15,6 +15,7 @@ least one is best. So at most 2 sqrt(N) tiles matter, whatever the loops around 
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -266,6 +267,14 @@ def _undominated(rows: Ints) -> Ints:
     return kept
 
 
+def keep_sets(keep: Ints, free: Ints) -> Iterator[Ints]:
+    """Every ``L x T`` choice of what may be kept, given what is decided and the pairs (level, tensor) that are free."""
+    for choice in product((0, 1), repeat=len(free)):
+        chosen = keep.copy()
+        chosen[free[:, 0], free[:, 1]] = choice
+        yield chosen
+
+
 def least_value(problem: MappingProblem, objective: Objective) -> float:
     """A value of the objective that no mapping of the problem, perfect or imperfect, is below; 0 where none is known.
 
@@ -277,10 +286,7 @@ def least_value(problem: MappingProblem, objective: Objective) -> float:
         return 0.0
     energy = math.inf
     cycles = math.inf
-    for choice in product((0, 1), repeat=len(free)):
-        chosen = keep.copy()
-        for (v, t), kept in zip(free, choice, strict=True):
-            chosen[v, t] = kept
+    for chosen in keep_sets(keep, free):
         bound = _Bound(problem, arrays, chosen)
         energy, cycles = min(energy, bound.energy()), min(cycles, bound.cycles())
     return objective.score(energy, cycles)

@@ -10,7 +10,6 @@
 import heapq
 import math
 from dataclasses import dataclass, field, replace
-from itertools import product
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from codesign.cost.columns import CYCLES
 from codesign.cost.packed import VALID
 from codesign.mappers.driver import OBJECTIVE_CODE, Encoded, value_of
 from codesign.mappers.exact.incumbent import Goal, Incumbent
-from codesign.mappers.imperfect.bound import least_value
+from codesign.mappers.imperfect.bound import keep_sets, least_value
 from codesign.mappers.imperfect.joint.joint_problem import MOST_PROFILES, JointProblem
 from codesign.mappers.imperfect.joint.nest_of_walk import cut_of_walk, state_of_walk
 from codesign.mappers.imperfect.joint.outer_costs import OuterCosts
@@ -257,12 +256,8 @@ def search_jointly(
         return coarse, None
     arrays = encode_problem(problem.computation, problem.architecture, encoded.reuse)
     least = math.inf
-    for choice in product((0, 1), repeat=len(free)):
-        chosen = keep.copy()
-        for (v, t), kept in zip(free, choice, strict=True):
-            chosen[v, t] = kept
-        joint = JointProblem(problem, arrays, chosen)
-        least = min(least, _of_keep_set(joint, encoded, best))
+    for chosen in keep_sets(keep, free):
+        least = min(least, _of_keep_set(JointProblem(problem, arrays, chosen), encoded, best))
     return max(coarse, min(least, best.value)), best.state
 
 

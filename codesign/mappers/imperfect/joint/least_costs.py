@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codesign.core.jit import njit
+from codesign.core.jit import njit, njit_inline
 from codesign.mappers.imperfect.joint.boundaries import Boundaries
 from codesign.mappers.imperfect.joint.counts import at_least, next_ceiling
 from codesign.mapping.nest import FloatArray, IntArray
@@ -59,11 +59,22 @@ def words_of(t: int, data: Boundaries, spread: Spread, inner: int) -> float:
     return product
 
 
+@njit_inline
+def paid_words(k: int, b: int, number: float, data: Boundaries, spread: Spread) -> float:
+    """Words of a term that are paid: diagonals share some, and first visits of the output are free."""
+    t = data.tensor[b]
+    for m in range(min(data.level[b], spread.sharing.shape[1])):
+        if data.diagonal[k, m] == 1 and spread.sharing[t, m] < 1.0:
+            number = np.floor(number * spread.sharing[t, m] * ROUNDED)
+    off = spread.shared_words[data.share[k]] if data.share[k] >= 0 else 0.0
+    return max(0.0, number - off)
+
+
 @njit
 def charge(b: int, price: FloatArray, data: Boundaries, spread: Spread) -> float:
     """Least cost of a boundary that closes last, with one tile outside all fan-outs (rules IB9, IB11)."""
     t, v, bounds = data.tensor[b], data.level[b], data.bounds
-    factor, fewest, sharing = spread.factor, spread.fewest, spread.sharing
+    factor, fewest = spread.factor, spread.fewest
     words = words_of(t, data, spread, v)
     total = 0.0
     for k in range(data.start[b], data.start[b + 1]):
@@ -81,11 +92,7 @@ def charge(b: int, price: FloatArray, data: Boundaries, spread: Spread) -> float
                     elif factor[m, d] > 1:
                         every = False
                 number *= times
-        for m in range(v):
-            if data.diagonal[k, m] == 1 and sharing[t, m] < 1.0:
-                number = np.floor(number * sharing[t, m] * ROUNDED)
-        off = spread.shared_words[data.share[k]] if data.share[k] >= 0 else 0.0
-        total += price[k] * max(0.0, number - off)
+        total += price[k] * paid_words(k, b, number, data, spread)
     return total
 
 
@@ -104,11 +111,7 @@ def at_macs(b: int, price: FloatArray, data: Boundaries, spread: Spread) -> floa
                     if data.walked[k, m] == 0:
                         together *= factor[m, d] * spread.unknown[m]
             number *= (bounds[d] + together - 1) // together
-        for m in range(factor.shape[0]):
-            if data.diagonal[k, m] == 1 and spread.sharing[t, m] < 1.0:
-                number = np.floor(number * spread.sharing[t, m] * ROUNDED)
-        off = spread.shared_words[data.share[k]] if data.share[k] >= 0 else 0.0
-        total += price[k] * max(0.0, number - off)
+        total += price[k] * paid_words(k, b, number, data, spread)
     return total
 
 
