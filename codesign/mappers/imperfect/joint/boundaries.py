@@ -18,6 +18,7 @@ class Boundaries(NamedTuple):
     Attributes:
         bounds: ``D``.
         related: ``T x D`` 1 where a dimension indexes the tensor.
+        distinct: ``T`` words that are used at all.
         terms: ``K x 2`` (dimension, coefficient) of every term of every axis.
         first_term: ``T x (A + 1)``.
         axes: ``T``.
@@ -34,6 +35,7 @@ class Boundaries(NamedTuple):
 
     bounds: IntArray
     related: IntArray
+    distinct: IntArray
     terms: IntArray
     first_term: IntArray
     axes: IntArray
@@ -48,8 +50,8 @@ class Boundaries(NamedTuple):
     cut: IntArray
 
 
-def list_boundaries(arrays: Problem, keep: IntArray, dims: list[int]) -> Boundaries:
-    """The boundaries of a keep set over the dimensions given."""
+def list_boundaries(arrays: Problem, keep: IntArray, dims: list[int], distinct: list[int]) -> Boundaries:
+    """The boundaries of a keep set over the dimensions given, of tensors with so many distinct words."""
     levels, tensors = keep.shape
     place = {d: i for i, d in enumerate(dims)}
     terms: list[tuple[int, int]] = []
@@ -75,6 +77,7 @@ def list_boundaries(arrays: Problem, keep: IntArray, dims: list[int]) -> Boundar
     return Boundaries(
         bounds=np.array([arrays.bounds[d] for d in dims], np.int64),
         related=np.ascontiguousarray((arrays.axis_of[:, dims] >= 0).astype(np.int64)),
+        distinct=np.array(distinct, np.int64),
         terms=np.array(terms, np.int64).reshape(-1, 2),
         first_term=first_term,
         axes=arrays.axes,

@@ -60,14 +60,14 @@ def words_of(t: int, data: Boundaries, spread: Spread, inner: int) -> float:
 
 
 @njit_inline
-def paid_words(k: int, b: int, number: float, data: Boundaries, spread: Spread) -> float:
-    """Words of a term that are paid: diagonals share some, and first visits of the output are free."""
+def paid_words(k: int, b: int, number: float, least: float, data: Boundaries, spread: Spread) -> float:
+    """Words of a term that are paid: diagonals share some, at `least` so many are sent, and first visits of the output are free."""
     t = data.tensor[b]
     for m in range(min(data.level[b], spread.sharing.shape[1])):
         if data.diagonal[k, m] == 1 and spread.sharing[t, m] < 1.0:
             number = np.floor(number * spread.sharing[t, m] * ROUNDED)
     off = spread.shared_words[data.share[k]] if data.share[k] >= 0 else 0.0
-    return max(0.0, number - off)
+    return max(0.0, max(number, least) - off)
 
 
 @njit
@@ -92,26 +92,31 @@ def charge(b: int, price: FloatArray, data: Boundaries, spread: Spread) -> float
                     elif factor[m, d] > 1:
                         every = False
                 number *= times
-        total += price[k] * paid_words(k, b, number, data, spread)
+        total += price[k] * paid_words(k, b, number, 0.0, data, spread)
     return total
 
 
 @njit
 def at_macs(b: int, price: FloatArray, data: Boundaries, spread: Spread) -> float:
-    """Least cost of what the MACs ask for: every step, shared by children that want the same word (rule IB10)."""
+    """Least cost of what the MACs ask for: every step, shared by children that want the same word (rules IB3, IB10)."""
     t, total, bounds, factor = data.tensor[b], 0.0, data.bounds, spread.factor
     for k in range(data.start[b], data.start[b + 1]):
         if price[k] == 0.0:
             continue
-        number = 1.0
+        number, least = 1.0, 1.0
+        for m in range(factor.shape[0]):
+            if data.walked[k, m] == 0:
+                least /= spread.unknown[m]
         for d in range(bounds.shape[0]):
-            together = 1
-            if data.related[t, d] == 0:
-                for m in range(factor.shape[0]):
-                    if data.walked[k, m] == 0:
+            together, every = 1, 1
+            for m in range(factor.shape[0]):
+                if data.walked[k, m] == 0:
+                    every *= factor[m, d]
+                    if data.related[t, d] == 0:
                         together *= factor[m, d] * spread.unknown[m]
             number *= (bounds[d] + together - 1) // together
-        total += price[k] * paid_words(k, b, number, data, spread)
+            least *= bounds[d] / every
+        total += price[k] * paid_words(k, b, number, max(least * ROUNDED, float(data.distinct[t])), data, spread)
     return total
 
 

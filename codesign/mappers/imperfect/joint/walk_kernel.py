@@ -290,4 +290,4 @@ def add_term(
         for d in range(related.shape[1]):
             if related[t, d] == 0:
                 number *= times[k, d, place[c, d]]
-        known[b, c] += price * paid_words(k, b, number, data, spread)
+        known[b, c] += price * paid_words(k, b, number, 0.0, data, spread)
