@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from codesign.core import clock
-from codesign.mappers.labels.program import sweep_limit
-from codesign.mappers.labels.sweep import Array
+from codesign.core.labels.program import sweep_limit
+from codesign.core.labels.sweep import Array
 from codesign.mappers.uneven.levels import Case, Placed
 from codesign.mappers.uneven.profiles import profiles, settled
 from codesign.mappers.uneven.space import Space
