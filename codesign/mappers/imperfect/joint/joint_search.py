@@ -259,7 +259,8 @@ def search_jointly(
         energy = least_energy(joint)
         coarse = objective.score(energy, cycles)
         if best.beaten_by(coarse):
-            least = min(least, max(coarse, _of_keep_set(joint, encoded, best, energy, cycles)))
+            searched = not best.overdue or math.isinf(least)  # one keep set at least
+            least = min(least, max(coarse, _of_keep_set(joint, encoded, best, energy, cycles) if searched else 0.0))
     return min(least, best.value), best.state
 
 

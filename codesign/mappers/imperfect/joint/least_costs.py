@@ -63,8 +63,8 @@ def words_of(t: int, data: Boundaries, spread: Spread, inner: int) -> float:
 def paid_words(k: int, b: int, number: float, least: float, data: Boundaries, spread: Spread) -> float:
     """Words of a term that are paid: diagonals share some, at `least` so many are sent, and first visits of the output are free."""
     t = data.tensor[b]
-    for m in range(min(data.level[b], spread.sharing.shape[1])):
-        if data.diagonal[k, m] == 1 and spread.sharing[t, m] < 1.0:
+    for m in range(data.cut[k], min(data.level[b], data.shares.shape[0])):
+        if data.shares[m] == 1 and spread.sharing[t, m] < 1.0:
             number = np.floor(number * spread.sharing[t, m] * ROUNDED)
     off = spread.shared_words[data.share[k]] if data.share[k] >= 0 else 0.0
     return max(0.0, max(number, least) - off)
@@ -85,7 +85,7 @@ def charge(b: int, price: FloatArray, data: Boundaries, spread: Spread) -> float
             if data.related[t, d] == 0:
                 times, every = 1, True
                 for m in range(v):
-                    if data.walked[k, m] == 1:
+                    if m < data.cut[k] or data.shares[m] == 0:
                         times = at_least(times, factor[m, d], fewest[m, d])
                         if every:
                             times = next_ceiling(times, bounds[d])
@@ -104,13 +104,13 @@ def at_macs(b: int, price: FloatArray, data: Boundaries, spread: Spread) -> floa
         if price[k] == 0.0:
             continue
         number, least = 1.0, 1.0
-        for m in range(factor.shape[0]):
-            if data.walked[k, m] == 0:
+        for m in range(data.cut[k], factor.shape[0]):
+            if data.shares[m] == 1:
                 least /= spread.unknown[m]
         for d in range(bounds.shape[0]):
             together, every = 1, 1
-            for m in range(factor.shape[0]):
-                if data.walked[k, m] == 0:
+            for m in range(data.cut[k], factor.shape[0]):
+                if data.shares[m] == 1:
                     every *= factor[m, d]
                     if data.related[t, d] == 0:
                         together *= factor[m, d] * spread.unknown[m]

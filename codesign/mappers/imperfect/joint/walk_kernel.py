@@ -38,13 +38,13 @@ def fill_times(
                 number = cells.axis_count[cells.axis_start[d] + i]
                 for k in range(data.start[b], data.start[b + 1]):
                     together = 1  # children further out that are served at once
-                    for m in range(v):
-                        if data.walked[k, m] == 0:
+                    for m in range(data.cut[k], v):
+                        if data.shares[m] == 1:
                             together *= factor[m, d]
                     asked = (number + together - 1) // together
                     every = together == 1  # whether these are all tiles there are
                     for m in range(v, inner):
-                        if data.walked[k, m] == 1:
+                        if m < data.cut[k] or data.shares[m] == 0:
                             asked = at_least(asked, factor[m, d], fewest[m, d])
                             if every:
                                 asked = next_ceiling(asked, data.bounds[d])
