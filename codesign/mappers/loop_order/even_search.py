@@ -17,6 +17,18 @@ from codesign.mappers.protocol import MapResult
 from codesign.mapping.nest import IntArray
 
 
+class Unrollings(NamedTuple):
+    """Where loops may lie.
+
+    Attributes:
+        slots: ``I x S`` spatial slots that a loop may be laid on, -1 (temporal) among them where it may be temporal.
+        n_slots: ``I`` how many of them count.
+    """
+
+    slots: IntArray
+    n_slots: IntArray
+
+
 @dataclass(frozen=True)
 class EvenSearch:
     """A mapping problem ready for compiled search over loop orders.
@@ -24,16 +36,14 @@ class EvenSearch:
     Args:
         loops: Its loops; `Loops.slot` is the spatial unrolling, overwritten by the search.
         room: Of the decoder; `Room.keep` is overwritten by the search where bypass is free.
-        slots: ``I x S`` spatial slots that a loop may be laid on, -1 (temporal) among them where it may be temporal.
-        n_slots: ``I``.
+        unrollings: Where its loops may lie.
         order: ``N`` the loops that have a choice of level, as indices of `loops`.
     """
 
     encoded: Encoded
     loops: Loops
     room: Room
-    slots: IntArray
-    n_slots: IntArray
+    unrollings: Unrollings
     order: IntArray
 
     @classmethod
@@ -63,7 +73,7 @@ class EvenSearch:
             reach=np.ones(n_dims, np.int64),
             level=np.zeros(n_loops, np.int64),
         )
-        return cls(encoded, loops, room, slots, n_slots, np.flatnonzero(pinned < 0))
+        return cls(encoded, loops, room, Unrollings(slots, n_slots), np.flatnonzero(pinned < 0))
 
     def fanouts(self) -> dict[int, int]:
         """Children by spatial slot."""
@@ -76,13 +86,13 @@ class EvenSearch:
 
     def unroll(self, generator: np.random.Generator) -> int:
         """Lay random loops on the fan-outs until no more fits (`Loops.slot`); returns the units in use."""
-        room = self.fanouts()
+        room, slots = self.fanouts(), self.unrollings.slots
         slot = self.loops.slot
-        slot[:] = self.slots[:, 0]
-        by_need = sorted(generator.permutation(len(slot)), key=lambda i: self.slots[i, 0] < 0)
+        slot[:] = slots[:, 0]
+        by_need = sorted(generator.permutation(len(slot)), key=lambda i: slots[i, 0] < 0)
         for i in by_need:  # those that may only be spatial first
             factor = int(self.loops.factor[i])
-            choices = [int(s) for s in self.slots[i, : self.n_slots[i]] if s >= 0 and room[int(s)] >= factor]
+            choices = [int(s) for s in slots[i, : self.unrollings.n_slots[i]] if s >= 0 and room[int(s)] >= factor]
             if self.loops.pinned[i] < 0 and choices:
                 slot[i] = choices[int(generator.integers(len(choices)))]
                 room[slot[i]] //= factor
@@ -106,7 +116,7 @@ class EvenSearch:
             pinned=np.concatenate([np.full(len(dims), -1, np.int64), old.pinned[rest]]),
             slot=np.concatenate([np.full(len(dims), -1, np.int64), old.slot[rest]]),
         )
-        return EvenSearch(self.encoded, loops, self.room, self.slots, self.n_slots, np.arange(len(dims)))
+        return EvenSearch(self.encoded, loops, self.room, self.unrollings, np.arange(len(dims)))
 
     def orders(self, objective: Objective) -> Orders:
         """What compiled searches hand on."""
@@ -142,13 +152,6 @@ def enumerate_even(
             best[:] = order
         left = next_permutation(symbols) >= 0
     return best_value, scored, left
-
-
-class Unrollings(NamedTuple):
-    """The fan-outs that each loop may lie on: ``loops x F``, and how many of them count."""
-
-    slots: IntArray
-    n_slots: IntArray
 
 
 class _Move(NamedTuple):

@@ -21,7 +21,7 @@ from codesign.cost.zigzag.cost import Loop
 from codesign.cost.zigzag.layer import UnrolledLayer
 from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
 from codesign.mappers.loop_order.compiled_orders import anneal_orders
-from codesign.mappers.loop_order.even_search import EvenSearch, Unrollings, anneal_even
+from codesign.mappers.loop_order.even_search import EvenSearch, anneal_even
 from codesign.mappers.loop_order.factors import count_orders, prime_loops
 from codesign.mappers.loop_order.zigzag_search import OrderResult, OrderSearch, result_of, search_exhaustively
 from codesign.mappers.moves import Cooling
@@ -127,8 +127,7 @@ class SalsaMapper:
             search.unroll(generator)
             iterations = self.iterations if wanted is None else min(self.iterations, wanted - evaluated)
             cooling = Cooling(iterations, float(self.temperature), float(self.rho))
-            unrollings = Unrollings(search.slots, search.n_slots)
-            value = anneal_even(orders, unrollings, order, best, value, cooling, make_state(seed, run))
+            value = anneal_even(orders, search.unrollings, order, best, value, cooling, make_state(seed, run))
             evaluated += iterations
             run += 1
             if clock.is_spent(budget, started):
