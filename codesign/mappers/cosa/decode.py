@@ -10,6 +10,7 @@ from codesign.mappers.resident_orders import Chain, active_loops, chain_order, c
 from codesign.mapping.axes import fit_axes
 from codesign.mapping.nest import IntArray
 from codesign.mapping.space import MapSpace, MapState, copy_state, outermost_state
+from codesign.workloads.computation import Role
 
 
 def decode(program: Program, values: tuple[float, ...], space: MapSpace) -> MapState | None:
@@ -50,7 +51,8 @@ def _lay_out(program: Program, space: MapSpace, state: MapState, v: int, primes:
     first = space.order.shape[0] + 2 * v
     allowed = [[a for a in (0, 1) if first + a in space.choices[p, : space.n_choices[p]]] for p in primes]
     factors = [(int(space.prime[p]), axes) for p, axes in zip(primes, allowed, strict=True)]
-    chosen = fit_axes(program.mesh[v], factors)
+    fanout = program.problem.architecture.levels[v].fanout
+    chosen = fit_axes((fanout.x, fanout.y), factors)
     if chosen is not None:
         state.slot[primes] = first + np.array(chosen, np.int64)
     return chosen is not None
@@ -62,7 +64,8 @@ def order_by_chains(program: Program, space: MapSpace, state: MapState, chosen: 
     The chain with the largest saving is taken (equation 10): dimensions irrelevant to its largest set innermost.
     """
     relevant = program.matrices.relevant
-    weights = [program.settings.weights.weight_iterations if w else 1.0 for w in program.is_weight]
+    heavy, tensors = program.settings.weights.weight_iterations, program.problem.computation.tensors
+    weights = [heavy if t.role is Role.WEIGHT else 1.0 for t in tensors]
     for v in range(space.order.shape[0]):
         bits = np.zeros(len(relevant))
         for p in range(space.prime.shape[0]):

@@ -150,7 +150,7 @@ def _walk(program) -> list[float]:  # type: ignore[no-untyped-def]
         fits = True
         for v in range(1, 3):
             used = math.prod(p.prime ** point[i] for i, p in enumerate(program.places) if (p.level, p.axis) == (v, 0))
-            fits &= used <= program.mesh[v][0] * program.mesh[v][1]
+            fits &= used <= program.problem.architecture.levels[v].fanout.size
             for t in range(3):
                 tile = math.prod(
                     p.prime ** point[i]
