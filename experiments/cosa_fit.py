@@ -135,5 +135,5 @@ def mapping_terms(problem: MappingProblem, mapping: Mapping, settings: Settings)
         spatial = isinstance(node, Spatial)
         at = names.index(node.level) if isinstance(node, Spatial) else level
         for prime in prime_factors(node.factor):
-            values[index[program.dims.index(node.dim), prime, at, spatial]] += 1.0
+            values[index[program.problem.computation.dims.index(node.dim), prime, at, spatial]] += 1.0
     return _prices(problem, program.settings, tuple(values))

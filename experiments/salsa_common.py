@@ -15,11 +15,12 @@ from codesign.cost.zigzag.cost import Loop
 from codesign.cost.zigzag.layer import UnrolledLayer
 from codesign.formats.documents import parse_yaml
 from codesign.mappers.driver import OBJECTIVE_CODE
-from codesign.mappers.loop_order.compiled_orders import Cooling, anneal_orders, enumerate_orders
+from codesign.mappers.loop_order.compiled_orders import anneal_orders, enumerate_orders
 from codesign.mappers.loop_order.loma import LomaMapper
 from codesign.mappers.loop_order.salsa import SalsaMapper
 from codesign.mappers.loop_order.unrolling_choice import choose_unrolling
-from codesign.mappers.loop_order.zigzag_search import OrderSearch, Schedule, search_exhaustively
+from codesign.mappers.loop_order.zigzag_search import OrderSearch, search_exhaustively
+from codesign.mappers.moves import Cooling
 from codesign.mapping.nest import FloatArray
 from experiments.mappers_common import bounds_text, layers
 
@@ -60,7 +61,7 @@ def warm_up() -> None:
 
 
 def visited_values(
-    layer: UnrolledLayer, loops: Sequence[Loop], objective: Objective, schedule: Schedule, seed: int
+    layer: UnrolledLayer, loops: Sequence[Loop], objective: Objective, mapper: SalsaMapper, seed: int
 ) -> FloatArray:
     """What annealing scores, in order, ``restarts * iterations`` values (infinite where tiles do not fit).
 
@@ -68,11 +69,11 @@ def visited_values(
     """
     search = OrderSearch.of(layer, loops)
     symbols, best = search.symbols.copy(), search.symbols.copy()
-    values = np.empty((schedule.restarts, schedule.iterations))
-    for run in range(schedule.restarts):
+    values = np.empty((mapper.restarts, mapper.iterations))
+    for run in range(mapper.restarts):
         anneal_orders(
             search.arrays, search.work, search.kinds, symbols, best, np.inf,
-            Cooling(schedule.iterations, float(schedule.temperature), float(schedule.rho)), make_state(seed, run), False, OBJECTIVE_CODE[objective], values[run],
+            Cooling(mapper.iterations, float(mapper.temperature), float(mapper.rho)), make_state(seed, run), False, OBJECTIVE_CODE[objective], values[run],
         )  # fmt: skip
     return values.ravel()
 

@@ -40,10 +40,10 @@ def main(config: Config) -> dict[str, Any]:
     """Score both sets of orders, write results and the histogram."""
     layer = layer_of(config.network, config.layer)
     loops = prime_loops(layer)
-    schedule = replace(PAPER.schedule, restarts=config.runs)
-    random = replace(schedule, iterations=1, restarts=config.runs * schedule.iterations)
+    salsa = replace(PAPER, restarts=config.runs)
+    random = replace(salsa, iterations=1, restarts=config.runs * salsa.iterations)
     sets = {
-        "SALSA": visited_values(layer, loops, Objective.ENERGY, schedule, config.seed),
+        "SALSA": visited_values(layer, loops, Objective.ENERGY, salsa, config.seed),
         "random orders": visited_values(layer, loops, Objective.ENERGY, random, config.seed),
     }
     result = {}

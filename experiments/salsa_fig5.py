@@ -15,7 +15,6 @@ from codesign.cost.zigzag.layer import UnrolledLayer
 from codesign.mappers.loop_order.factors import prime_loops
 from codesign.mappers.loop_order.loma import LomaMapper
 from codesign.mappers.loop_order.salsa import SalsaMapper
-from codesign.mappers.loop_order.zigzag_search import Schedule
 from experiments.mappers_common import SALSA_NETWORKS, draw, geometric_mean, markdown, save, timed
 from experiments.options import head_parser
 from experiments.salsa_common import PAPER, unrolled, visited_values, warm_up
@@ -48,8 +47,8 @@ def searches(layer: UnrolledLayer, config: Config) -> dict[str, Callable[[], flo
         return float("inf") if result.cost is None else result.cost.energy_pj
 
     def random() -> float:
-        schedule = Schedule(1, config.random_orders, 1.0, 1.0)
-        return float(visited_values(layer, prime_loops(layer), Objective.ENERGY, schedule, config.seed).min())
+        mapper = SalsaMapper(iterations=1, restarts=config.random_orders)
+        return float(visited_values(layer, prime_loops(layer), Objective.ENERGY, mapper, config.seed).min())
 
     return {
         "SALSA": lambda: best(SalsaMapper()),

@@ -17,7 +17,7 @@ from codesign.core.jit import njit
 from codesign.core.rng import RandomState, make_state
 from codesign.cost.arrays import Reuse
 from codesign.mappers.driver import Encoded, Scorer, draw_valid, value_of_state
-from codesign.mappers.moves import Cooling, accepts, change_state, rate
+from codesign.mappers.moves import Cooling, accepts, change_state, geometric
 from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.mapping import Mapping
@@ -80,13 +80,13 @@ def anneal(
 ) -> tuple[float, float]:
     """Run moves from the state at hand, `values` being those of it and of the best; returns the same two afterwards. `archive` is overwritten too."""
     current, best_value = values
-    temperature, factor = cooling.hot, rate(cooling)
+    temperature = cooling.hot
     room = archive.value.shape[0] > 0
     for _ in range(cooling.moves):
         copy_state(walkers.state, walkers.trial)
         change_state(scorer.space, walkers.trial, random)
         value = value_of_state(scorer, walkers.trial)
-        temperature *= factor
+        temperature *= cooling.rate
         if value < np.inf and accepts(current, value, temperature, random):
             current = value
             copy_state(walkers.trial, walkers.state)
@@ -147,7 +147,7 @@ class AnnealingMapper:
         first, trial = outermost_state(space), outermost_state(space)
         # no moves: compiles on the first call ever, which shall not count against the time limit
         walkers = Walkers(outermost_state(space), trial, outermost_state(space))
-        still = Cooling(0, float(self.hot), float(self.cold))
+        still = geometric(0, self.hot, self.cold)
         anneal(scorer, walkers, (math.inf, math.inf), make_state(seed), still, archive)
         started = clock.wall_seconds()
         first_value = encoded.value(best, objective)
@@ -168,7 +168,7 @@ class AnnealingMapper:
             copy_state(best if from_best else first, state)
             hot = self.hot if not from_best else max(self.cold, 0.2 * self.hot)
             values = (best_value if from_best else first_value, best_value)
-            cooling = Cooling(moves, float(hot), float(self.cold))
+            cooling = geometric(moves, hot, self.cold)
             _, best_value = anneal(scorer, Walkers(state, trial, best), values, make_state(seed, run), cooling, archive)
             evaluated += moves
             run += 1

@@ -18,8 +18,8 @@ from codesign.cost.packed import OVER_CAPACITY, VALID, Kernel, make_kernel
 from codesign.cost.sparse.bounds import scored_problem
 from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem
-from codesign.mapping.mapping import Mapping, Spatial, Storage
-from codesign.mapping.nest import FACTOR, IntArray, Nest, decode_nest
+from codesign.mapping.mapping import Mapping
+from codesign.mapping.nest import BYPASSED, FACTOR, TEMPORAL, IntArray, Nest, decode_nest, encode_nest
 from codesign.mapping.space import (
     IMPOSSIBLE,
     MapSpace,
@@ -144,30 +144,32 @@ class Encoded:
         return status % 4 == OVER_CAPACITY or (self.space.least_units <= 1 and is_refused(self.nest))
 
     def state_of(self, mapping: Mapping) -> MapState:
-        """The state of an even mapping that obeys the constraints, in a space of imperfect factors."""
-        source, space = self.source, self.space
-        levels, computation, state = source.architecture.level_index, source.computation, outermost_state(space)
-        table = np.ones_like(self.table)
-        order: dict[int, list[int]] = {v: [] for v in levels.values()}
-        level = 0
-        state.keep[:] = 0
-        for node in mapping.nodes:
-            if isinstance(node, Storage):
-                level = levels[node.level]
-                state.keep[level, [t.name for t in computation.tensors].index(node.tensor)] = 1
-                continue
-            d = computation.dims.index(node.dim)
-            if isinstance(node, Spatial):
-                level = levels[node.level]
-                table[len(levels) + 2 * level + (node.axis == "y"), d] *= node.factor
-            else:
-                table[level, d] *= node.factor
-                order[level] = [e for e in order[level] if e != d] + [d]
-        state.slot[:] = table[space.factors.open[:, 0], space.factors.open[:, 1]]
-        for v, row in order.items():
-            pinned = list(space.order[v, space.n_free[v] :])
-            used = [d for d in row if d not in pinned]
-            state.order[v] = [d for d in space.order[v] if d not in (*used, *pinned)] + used + pinned
+        """The state of the space that stands for a mapping, or one near to it where the space has no such mapping.
+
+        Primes of a dimension are given to its loops from the outermost one in; those that fit no loop stay outermost. With imperfect
+        factors the mapping must be even and obey the constraints.
+        """
+        space, nest = self.space, encode_nest(self.source.computation, self.source.architecture, mapping)
+        state, table, left = outermost_state(space), np.ones_like(self.table), set(range(len(space.prime)))
+        placed: list[list[int]] = [[] for _ in space.order]
+        for (dim, factor, kind, at), v in zip(nest.loops.tolist(), _levels_of(nest), strict=True):
+            slot = v if kind == TEMPORAL else len(placed) + 2 * at + kind - 1
+            table[slot, dim] *= factor
+            for p in sorted(left):
+                allowed = space.choices[p, : space.n_choices[p]]
+                if space.prime_dim[p] == dim and factor % space.prime[p] == 0 and slot in allowed:
+                    state.slot[p], factor = slot, factor // int(space.prime[p])
+                    left.discard(p)
+            if kind == TEMPORAL and dim not in placed[v]:
+                placed[v].append(dim)
+        if space.imperfect:
+            state.slot[:] = table[space.factors.open[:, 0], space.factors.open[:, 1]]
+        for v, dims in enumerate(placed):
+            free = space.order[v, : space.n_free[v]].tolist()
+            used, unused = [d for d in dims if d in free], [d for d in free if d not in dims]
+            state.order[v, : space.n_free[v]] = unused + used if space.imperfect else used + unused
+        for v, t in space.free:
+            state.keep[v, t] = nest.position[v, t] != BYPASSED
         return state
 
     def cost_of(self, state: MapState) -> Cost | Infeasible:
@@ -210,3 +212,12 @@ class Encoded:
         if isinstance(cost, Infeasible):
             return MapResult(None, None, cost, evaluated, seconds, seed=seed)
         return MapResult(mapping, cost, None, evaluated, seconds, seed=seed)
+
+
+def _levels_of(nest: Nest) -> list[int]:
+    """The level among whose loops each loop stands: the innermost one that keeps something outside it."""
+    found = []
+    for i in range(len(nest.loops)):
+        outside = [v for v, row in enumerate(nest.position) if any(p != BYPASSED and p <= i for p in row)]
+        found.append(max(outside, default=0))
+    return found

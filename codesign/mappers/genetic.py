@@ -7,9 +7,8 @@ parallel dimension) or reorder one level. Selection and survival are pymoo's.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -59,27 +58,6 @@ def fitness(scorer: Scorer, state: MapState, genomes: FloatArray, result: FloatA
         )
 
 
-class GenomeShape(NamedTuple):
-    """What the genes of a genome stand for.
-
-    Attributes:
-        gene_dim: ``G`` dimension whose tiling each of the first genes describes.
-        levels: L; a key for each dimension at each level follows.
-        dims: D.
-        bypasses: Free bypasses, the last genes.
-    """
-
-    gene_dim: IntArray
-    levels: int
-    dims: int
-    bypasses: int
-
-    @property
-    def size(self) -> int:
-        """Number of genes."""
-        return len(self.gene_dim) + self.levels * self.dims + self.bypasses
-
-
 @dataclass(frozen=True)
 class GeneticMapper:
     """A genetic algorithm; without a budget, ``population * generations`` mappings are scored.
@@ -111,27 +89,12 @@ class GeneticMapper:
         encoded = Encoded.of(problem, reuse)
         if encoded.is_hopeless:
             return encoded.result(None, 1, started, seed)
-        space, scorer = encoded.space, encoded.scorer(objective)
-        state = outermost_state(space)
-
-        def judge(genomes: FloatArray, values: FloatArray) -> None:
-            fitness(scorer, state, genomes, values)
-
-        gene_dim = np.concatenate([space.prime_dim, space.factors.open[:, 1]])
-        shape = GenomeShape(gene_dim, space.order.shape[0], space.order.shape[1], space.free.shape[0])
-        genome, value, evaluated = self._search(shape, judge, budget, started, seed)
+        genome, value, evaluated = self._search(encoded.scorer(objective), budget, started, seed)
         best = outermost_state(encoded.space)
         decode_genome(encoded.space, genome, best)
         return encoded.result(best if value < INVALID else None, evaluated, started, seed)
 
-    def _search(
-        self,
-        shape: "GenomeShape",
-        judge: Callable[[FloatArray, FloatArray], None],
-        budget: Budget,
-        started: float,
-        seed: int,
-    ) -> tuple[FloatArray, float, int]:
+    def _search(self, scorer: Scorer, budget: Budget, started: float, seed: int) -> tuple[FloatArray, float, int]:
         """The best genome, its fitness, the number scored. The first one scored has all loops as far out as they may go."""
         need("pymoo", f"mapper {self.name!r}")
         from pymoo.algorithms.soo.nonconvex.ga import GA
@@ -140,13 +103,15 @@ class GeneticMapper:
 
         wanted = budget.scored_or(self.population * self.generations) or 1 << 62
         rng = np.random.default_rng(seed)
-        size = shape.size
+        space, state = scorer.space, outermost_state(scorer.space)
+        gene_dim = np.concatenate([space.prime_dim, space.factors.open[:, 1]])
+        size = len(gene_dim) + space.order.size + len(space.free)
         start = rng.random((self.population, size))
         start[0] = 0.0
         algorithm = GA(
             pop_size=self.population,
             sampling=start,
-            crossover=_crossover(shape, self.crossover),
+            crossover=_crossover(space, gene_dim, self.crossover),
             mutation=_mutation(size, self.mutation),
             eliminate_duplicates=False,
         )
@@ -157,7 +122,7 @@ class GeneticMapper:
             genomes = np.ascontiguousarray(children.get("X"), dtype=float)
             values = np.full(len(genomes), 2.0 * INVALID)
             batch = genomes[: wanted - evaluated]
-            judge(batch, values)
+            fitness(scorer, state, batch, values)
             evaluated += len(batch)
             i = int(np.argmin(values))
             if values[i] < best_value:
@@ -171,10 +136,10 @@ class GeneticMapper:
         return best, best_value, evaluated
 
 
-def _crossover(shape: "GenomeShape", probability: float) -> Any:
+def _crossover(space: MapSpace, gene_dim: IntArray, probability: float) -> Any:
     from pymoo.core.crossover import Crossover
 
-    n_levels, n_dims = shape.levels, shape.dims
+    n_levels, n_dims = space.order.shape
 
     class DimensionCrossover(Crossover):  # type: ignore[misc]
         """Exchange the tilings of whole dimensions, the orders of whole levels, single bypasses."""
@@ -186,8 +151,8 @@ def _crossover(shape: "GenomeShape", probability: float) -> Any:
             matings = X.shape[1]
             dims = random_state.random((matings, n_dims)) < 0.5
             levels = random_state.random((matings, n_levels)) < 0.5
-            free = random_state.random((matings, shape.bypasses)) < 0.5
-            swap = np.concatenate([dims[:, shape.gene_dim], np.repeat(levels, n_dims, axis=1), free], axis=1)
+            free = random_state.random((matings, len(space.free))) < 0.5
+            swap = np.concatenate([dims[:, gene_dim], np.repeat(levels, n_dims, axis=1), free], axis=1)
             return np.where(swap[None], X[::-1], X)
 
     return DimensionCrossover()

@@ -15,17 +15,16 @@ from codesign.mapping.space import MapSpace, MapState
 
 
 class Cooling(NamedTuple):
-    """A run of annealing: moves, and the first and last temperature, between which it cools geometrically."""
+    """A run of annealing: moves, the first temperature, and what every move multiplies it with."""
 
     moves: int
     hot: float
-    cold: float
+    rate: float
 
 
-@njit
-def rate(cooling: Cooling) -> float:
-    """What every move multiplies the temperature with."""
-    return (cooling.cold / cooling.hot) ** (1.0 / max(1, cooling.moves - 1))  # type: ignore[no-any-return]
+def geometric(moves: int, hot: float, cold: float) -> Cooling:
+    """A run that cools from a first to a last temperature."""
+    return Cooling(moves, float(hot), float((cold / hot) ** (1.0 / max(1, moves - 1))))
 
 
 @njit

@@ -1,8 +1,8 @@
 """Padding: bounds raised to sizes that divide better, the extra iterations counted as real work.
 
 A bound of 7 splits into 7 or nothing; padded to 8 it splits into 2, 4 and 8, at the price of an eighth of the work. CoSA
-(section III-B) pads large primes before scheduling; here several paddings are tried and the best result is returned,
-so that nothing is padded unless it pays.
+(section III-B) pads large primes before scheduling (`smoothed`); `PaddingMapper` tries several paddings and returns the best
+result, so that nothing is padded unless it pays.
 """
 
 import math
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from codesign.core.errors import UserError
-from codesign.core.factors import divisors
+from codesign.core.factors import divisors, prime_factors
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.arrays import Reuse
 from codesign.mappers.protocol import Mapper, MapResult, PaddingReport
@@ -20,6 +20,9 @@ from codesign.workloads.computation import Computation
 
 _NEAR = 1.08
 """How much larger the size with the most divisors may be."""
+
+SMOOTH = 7
+"""Padded bounds have no prime factor above this."""
 
 
 @dataclass(frozen=True)
@@ -109,3 +112,36 @@ def _richer(bound: int, limit: float) -> tuple[int, ...]:
     sizes = {bound, max(near, key=lambda size: (len(divisors(size)), -size))}
     sizes |= {size for of in (4, 16) if (size := -(-bound // of) * of) <= bound * limit}
     return tuple(sorted(sizes))
+
+
+def smoothed(computation: Computation, above: int) -> tuple[Computation, tuple[tuple[str, int, int], ...]]:
+    """The computation with every bound that has a prime factor larger than `above` raised to the next smooth number.
+
+    Args:
+        above: Largest prime that is left alone; 0 leaves all alone.
+
+    Returns:
+        The computation, and (dimension, bound, padded bound) of those that changed.
+
+    Raises:
+        UserError: `above` is neither 0 nor at least `SMOOTH`.
+
+    >>> layer = Computation.parse("O[p] += I[p+r] * W[r]", p=79, r=3)
+    >>> smoothed(layer, 16)[1]
+    (('p', 79, 80),)
+    """
+    if isinstance(above, bool) or not isinstance(above, int) or (above != 0 and above < SMOOTH):
+        raise UserError(f"`pad_primes_above` must be 0 (never) or an integer >= {SMOOTH}, got {above!r}")
+    if above == 0:
+        return computation, ()
+    changed = []
+    for dim, bound in computation.sizes.items():
+        if max(prime_factors(bound), default=1) > above:
+            changed.append((dim, bound, _next_smooth(bound)))
+    return computation.with_bounds(**{dim: new for dim, _, new in changed}), tuple(changed)
+
+
+def _next_smooth(number: int) -> int:
+    while max(prime_factors(number), default=1) > SMOOTH:
+        number += 1
+    return number

@@ -24,10 +24,9 @@ from codesign.cost.kernel import score
 from codesign.cost.packed import VALID
 from codesign.mappers.annealing import Walkers
 from codesign.mappers.driver import Encoded, Scorer, value_of
-from codesign.mappers.moves import Cooling, change_state, rate
+from codesign.mappers.moves import Cooling, change_state, geometric
 from codesign.mapping.mapping import Mapping
-from codesign.mapping.nest import BYPASSED, TEMPORAL, Nest, encode_nest
-from codesign.mapping.space import MapState, build_nest, copy_state, outermost_state
+from codesign.mapping.space import build_nest, copy_state, outermost_state
 from codesign.timing.derive import Machine, derive
 from codesign.timing.engine import COMPLETE, run
 from codesign.timing.event_state import SIMULATED
@@ -75,14 +74,14 @@ def anneal_timed(
 ) -> tuple[float, int]:
     """Walk from the state at hand, the best met kept in `walkers.best`; returns its value, infinite where no state was valid, and the operations simulated."""
     current, best, operations = np.inf, np.inf, 0
-    temperature, factor = cooling.hot, rate(cooling)
+    temperature = cooling.hot
     for move in range(cooling.moves):
         copy_state(walkers.state, walkers.trial)
         if move > 0:
             change_state(scorer.space, walkers.trial, random)
         count = build_nest(scorer.space, walkers.trial, scorer.table, scorer.nest)
         status, energy, cycles = score(scorer.kernel, scorer.nest, count)
-        temperature *= factor
+        temperature *= cooling.rate
         most = current * uniform(random) ** -temperature if current < np.inf else np.inf
         if status != VALID or value_of(scorer.objective, energy, cycles) > most:
             continue
@@ -96,43 +95,6 @@ def anneal_timed(
             best = value
             copy_state(walkers.trial, walkers.best)
     return best, operations
-
-
-def state_of(encoded: Encoded, mapping: Mapping) -> MapState:
-    """The state of the space that stands for a mapping, or one near to it where the space has no such mapping.
-
-    Primes of a dimension are given to its loops from the outermost one in; those that fit no loop stay outermost.
-    """
-    source, space = encoded.source, encoded.space
-    state, nest = outermost_state(space), encode_nest(source.computation, source.architecture, mapping)
-    levels = _levels_of(nest)
-    left = set(range(len(space.prime)))
-    placed: list[list[int]] = [[] for _ in range(space.order.shape[0])]
-    for (dim, factor, kind, at), v in zip(nest.loops.tolist(), levels, strict=True):
-        slot = v if kind == TEMPORAL else space.order.shape[0] + 2 * at + kind - 1
-        for p in sorted(left):
-            allowed = space.choices[p, : space.n_choices[p]]
-            if space.prime_dim[p] == dim and factor % space.prime[p] == 0 and slot in allowed:
-                state.slot[p], factor = slot, factor // int(space.prime[p])
-                left.discard(p)
-        if kind == TEMPORAL and dim not in placed[v]:
-            placed[v].append(dim)
-    for v, dims in enumerate(placed):
-        free = space.order[v, : space.n_free[v]].tolist()
-        first = [d for d in dims if d in free]
-        state.order[v, : space.n_free[v]] = [*first, *(d for d in free if d not in first)]
-    for v, t in space.free:
-        state.keep[v, t] = nest.position[v, t] != BYPASSED
-    return state
-
-
-def _levels_of(nest: Nest) -> list[int]:
-    """The level among whose loops each loop stands: the innermost one that keeps something outside it."""
-    found = []
-    for i in range(len(nest.loops)):
-        outside = [v for v, row in enumerate(nest.position) if any(p != BYPASSED and p <= i for p in row)]
-        found.append(max(outside, default=0))
-    return found
 
 
 def search_timed(
@@ -162,12 +124,12 @@ def search_timed(
         if clock.is_spent(budget, began) or moves < 1 or operations >= EFFORT:
             break
         met, turn = outermost_state(space), i % 3 if i >= len(starts) else _AT_A_START
-        state = outermost_state(space) if turn == _OUTERMOST else state_of(encoded, starts[i % len(starts)])
+        state = outermost_state(space) if turn == _OUTERMOST else encoded.state_of(starts[i % len(starts)])
         from_best = turn == _AT_THE_BEST and math.isfinite(value)
         if from_best:
             copy_state(best, state)
         walkers = Walkers(state, outermost_state(space), met)
-        random, cooling = make_state(seed, i), Cooling(moves, 0.2 * HOT if from_best else HOT, COLD)
+        random, cooling = make_state(seed, i), geometric(moves, 0.2 * HOT if from_best else HOT, COLD)
         found, spent = anneal_timed(scorer, machine, walkers, random, cooling)
         scored, operations = scored + moves, operations + spent
         if found < value:

@@ -72,7 +72,7 @@ def test_the_parts_of_the_published_schedule_are_those_recorded(case: Case) -> N
     ):
         program = make_program(case.problem, Settings(weights=weights))
         values = [0.0] * len(program.linear.upper)
-        names = [d.upper() for d in program.dims]
+        names = [d.upper() for d in program.problem.computation.dims]
         recorded = case.expected
         for dim, primes, levels, spatial in zip(
             "RSPQCKN",

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from codesign.arch.presets import load_preset
-from codesign.mappers.labels.sweep import Array
+from codesign.core.labels.sweep import Array
 from codesign.mapping.looptree import Goal
 from codesign.scheduling.fused.alike import Patterns
 from codesign.scheduling.fused.blocks import Floors, Windows, block_floors

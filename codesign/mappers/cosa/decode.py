@@ -1,7 +1,5 @@
 """A solution of the program as a point of the map space, and the choices it leaves open made by the cost kernel."""
 
-import itertools
-
 import numpy as np
 
 from codesign.core.jit import njit
@@ -9,8 +7,10 @@ from codesign.mappers.cosa.integer_program import Program
 from codesign.mappers.driver import Scorer, value_of_state
 from codesign.mappers.moves import shift
 from codesign.mappers.resident_orders import Chain, active_loops, chain_order, chain_phase
+from codesign.mapping.axes import fit_axes
 from codesign.mapping.nest import IntArray
 from codesign.mapping.space import MapSpace, MapState, copy_state, outermost_state
+from codesign.workloads.computation import Role
 
 
 def decode(program: Program, values: tuple[float, ...], space: MapSpace) -> MapState | None:
@@ -48,20 +48,14 @@ def decode(program: Program, values: tuple[float, ...], space: MapSpace) -> MapS
 
 def _lay_out(program: Program, space: MapSpace, state: MapState, v: int, primes: list[int]) -> bool:
     """Choose the axis of every spatial prime of a level; False if none fits."""
-    if not primes:
-        return True
-    limits = program.mesh[v]
     first = space.order.shape[0] + 2 * v
-    options = [[a for a in (0, 1) if first + a in space.choices[p, : space.n_choices[p]]] for p in primes]
-    for axes in itertools.product(*options):
-        used = [1, 1]
-        for p, a in zip(primes, axes, strict=True):
-            used[a] *= int(space.prime[p])
-        if used[0] <= limits[0] and used[1] <= limits[1]:
-            for p, a in zip(primes, axes, strict=True):
-                state.slot[p] = first + a
-            return True
-    return False
+    allowed = [[a for a in (0, 1) if first + a in space.choices[p, : space.n_choices[p]]] for p in primes]
+    factors = [(int(space.prime[p]), axes) for p, axes in zip(primes, allowed, strict=True)]
+    fanout = program.problem.architecture.levels[v].fanout
+    chosen = fit_axes((fanout.x, fanout.y), factors)
+    if chosen is not None:
+        state.slot[primes] = first + np.array(chosen, np.int64)
+    return chosen is not None
 
 
 def order_by_chains(program: Program, space: MapSpace, state: MapState, chosen: Chain | None = None) -> None:
@@ -70,7 +64,8 @@ def order_by_chains(program: Program, space: MapSpace, state: MapState, chosen: 
     The chain with the largest saving is taken (equation 10): dimensions irrelevant to its largest set innermost.
     """
     relevant = program.matrices.relevant
-    weights = [program.settings.weights.weight_iterations if w else 1.0 for w in program.is_weight]
+    heavy, tensors = program.settings.weights.weight_iterations, program.problem.computation.tensors
+    weights = [heavy if t.role is Role.WEIGHT else 1.0 for t in tensors]
     for v in range(space.order.shape[0]):
         bits = np.zeros(len(relevant))
         for p in range(space.prime.shape[0]):

@@ -107,9 +107,9 @@ class Program:
     """One instance.
 
     Args:
+        problem: What is scheduled.
         settings: How it was set up.
         matrices: Its constants.
-        dims: Names of the dimensions.
         places: The count variables.
         group_of: The group of every prime of the map space.
         chains: Possible choices at the network level: nested sets of tensors, largest first.
@@ -117,13 +117,11 @@ class Program:
         weighted_cost: Its objective in the form of the weighted sum.
         gains: Per chain, what one unit of a place saves (pairs of place and weighted bits).
         network: Index of the network level.
-        is_weight: Per tensor.
-        mesh: Per level, children along X and Y.
     """
 
+    problem: MappingProblem
     settings: Settings
     matrices: Matrices
-    dims: tuple[str, ...]
     places: tuple[Place, ...]
     group_of: tuple[int, ...]
     chains: tuple[Chain, ...]
@@ -131,8 +129,6 @@ class Program:
     weighted_cost: tuple[float, ...]
     gains: tuple[tuple[tuple[int, float], ...], ...]
     network: int
-    is_weight: tuple[bool, ...]
-    mesh: tuple[tuple[int, int], ...]
 
     def limit_bits(self, v: int, t: int) -> float:
         """Logarithm of the elements of a tensor that the program lets a level hold (equation 2)."""
@@ -189,9 +185,9 @@ def make_program(problem: MappingProblem, settings: Settings) -> Program:
     builder = _Builder(problem, settings, matrices, network, counts, tuple(places))
     chains, linear = builder.build()
     return Program(
+        problem,
         settings,
         matrices,
-        problem.computation.dims,
         tuple(places),
         tuple(group_of[p] for p in range(len(group_of))),
         chains,
@@ -199,8 +195,6 @@ def make_program(problem: MappingProblem, settings: Settings) -> Program:
         tuple(builder.weighted),
         tuple(tuple(gain) for gain in builder.gains),
         network,
-        tuple(t.role is Role.WEIGHT for t in problem.computation.tensors),
-        tuple((v.fanout.x, v.fanout.y) for v in problem.architecture.levels),
     )
 
 

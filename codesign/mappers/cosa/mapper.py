@@ -12,11 +12,11 @@ from codesign.cost.cost import Cost, Infeasible
 from codesign.mappers.cosa.decode import choose_orders
 from codesign.mappers.cosa.integer_program import PUBLISHED, Form, Settings, make_program
 from codesign.mappers.cosa.matrices import Reading
-from codesign.mappers.cosa.padding import padded
 from codesign.mappers.cosa.polish import polish
 from codesign.mappers.cosa.schedules import Schedule, further_schedules, repaired, solve_program
 from codesign.mappers.cosa.solvers import Solution, Solver
 from codesign.mappers.driver import Encoded, value_of
+from codesign.mappers.padded_bounds import smoothed
 from codesign.mappers.protocol import MapResult, MipReport
 from codesign.mappers.resident_orders import chain_orders
 from codesign.mapping.constraints import MappingProblem
@@ -99,7 +99,7 @@ class CosaMapper:
         problem.need_perfect(self.name)
         problem.need_any_utilization(self.name)
         started = clock.wall_seconds()
-        computation, padding = padded(problem.computation, self.pad_primes_above)
+        computation, padding = smoothed(problem.computation, self.pad_primes_above)
         encoded = Encoded.of(replace(problem, computation=computation), reuse)
         solver = Solver(self.solver)
         program = make_program(encoded.source, self.settings())

@@ -4,7 +4,6 @@ LOMA (Symons et al., AICAS 2021) tries every order; SALSA (Jung et al., AICAS 20
 """
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from codesign.cost.zigzag.kernel import complete_order, count_words
 from codesign.cost.zigzag.latency import count_cycles
 from codesign.mappers.driver import value_of
 from codesign.mappers.loop_order.allocation import FITS, allocate
+from codesign.mappers.moves import Cooling
 from codesign.mapping.nest import FloatArray, IntArray
 from codesign.mapping.space import shuffle
 
@@ -103,14 +103,6 @@ def accepts(old: float, new: float, temperature: float, random: RandomState) -> 
     return uniform(random) < math.exp((old / new - 1.0) / temperature)
 
 
-class Cooling(NamedTuple):
-    """A run of annealing: its iterations, its first temperature, and what a temperature is multiplied with every time."""
-
-    iterations: int
-    temperature: float
-    rho: float
-
-
 @njit
 def anneal_orders(
     layer: Layer,
@@ -139,8 +131,8 @@ def anneal_orders(
         best_value = current
         best[:] = symbols
     intact = n
-    temperature = cooling.temperature
-    for step in range(1, cooling.iterations):
+    temperature = cooling.hot
+    for step in range(1, cooling.moves):
         i, j = below(random, n), below(random, n)
         while symbols[i] == symbols[j]:
             i, j = below(random, n), below(random, n)
@@ -160,5 +152,5 @@ def anneal_orders(
         else:
             symbols[i], symbols[j] = symbols[j], symbols[i]
             intact = first
-        temperature *= cooling.rho
+        temperature *= cooling.rate
     return best_value

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from codesign.core.jit import njit, njit_apart
+from codesign.cost.columns import AXES, CAPACITY
 from codesign.cost.kernel import score
 from codesign.cost.packed import VALID, Kernel
 from codesign.mappers.driver import value_of
@@ -36,27 +37,17 @@ class Loops(NamedTuple):
     slot: IntArray
 
 
-class Tables(NamedTuple):
-    """What the decoder works on.
+class Room(NamedTuple):
+    """What the decoder overwrites.
 
     Attributes:
-        capacity: ``L`` bits.
-        bits: ``L x T`` of an element.
-        terms: ``K x 2`` (dimension, coefficient) of the terms of all axes.
-        first_term: ``T x (A + 1)`` where the terms of each axis start.
-        axes: ``T`` number of axes.
         keep: ``L x T`` 1 where the level keeps the tensor.
-        fixed: ``L x D`` scratch: product of the pinned and the spatial loops of a level.
-        inside: ``D`` scratch: tile of the level being filled.
-        reach: ``D`` scratch: tile of a level outside it.
-        level: ``I`` scratch: the level that took each place of the order.
+        fixed: ``L x D`` product of the pinned and the spatial loops of a level.
+        inside: ``D`` tile of the level being filled.
+        reach: ``D`` tile of a level outside it.
+        level: ``I`` the level that took each place of the order.
     """
 
-    capacity: IntArray
-    bits: IntArray
-    terms: IntArray
-    first_term: IntArray
-    axes: IntArray
     keep: IntArray
     fixed: IntArray
     inside: IntArray
@@ -70,7 +61,7 @@ class Orders(NamedTuple):
     Attributes:
         space: Its map space.
         loops: What orders consist of.
-        tables: For the decoder.
+        room: Of the decoder.
         nest: Scratch, left with the nest scored last.
         objective: See `codesign.mappers.driver.value_of`.
     """
@@ -78,68 +69,70 @@ class Orders(NamedTuple):
     kernel: Kernel
     space: MapSpace
     loops: Loops
-    tables: Tables
+    room: Room
     nest: Nest
     objective: int
 
 
 @njit
-def _fits(tables: Tables, v: int, sizes: IntArray) -> bool:
+def _fits(orders: Orders, v: int, sizes: IntArray) -> bool:
     """Whether the tiles of all tensors kept at level v fit there."""
-    bits = 0
-    for t in range(tables.keep.shape[1]):
-        if tables.keep[v, t] == 0:
+    kernel, keep, bits = orders.kernel, orders.room.keep, 0
+    for t in range(keep.shape[1]):
+        if keep[v, t] == 0:
             continue
         words = 1
-        for a in range(tables.axes[t]):
+        for a in range(kernel.tensor[t, AXES]):
             length = 1
-            for k in range(tables.first_term[t, a], tables.first_term[t, a + 1]):
-                length += tables.terms[k, 1] * (sizes[tables.terms[k, 0]] - 1)
+            for k in range(kernel.first_term[t, a], kernel.first_term[t, a + 1]):
+                length += kernel.terms[k, 1] * (sizes[kernel.terms[k, 0]] - 1)
             words *= length
-        bits += words * tables.bits[v, t]
-    return bits <= tables.capacity[v]  # type: ignore[no-any-return]
+        bits += words * kernel.element_bits[v, t]
+    return bits <= kernel.level_int[v, CAPACITY]  # type: ignore[no-any-return]
 
 
 @njit
-def _fits_outwards(tables: Tables, v: int) -> bool:
+def _fits_outwards(orders: Orders, v: int) -> bool:
     """Whether level v and all levels outside it can hold what their own fixed loops and the loops inside v make."""
-    if not _fits(tables, v, tables.inside):
+    room = orders.room
+    if not _fits(orders, v, room.inside):
         return False
-    tables.reach[:] = tables.inside
+    room.reach[:] = room.inside
     for u in range(v - 1, -1, -1):
-        tables.reach[:] *= tables.fixed[u]
-        if not _fits(tables, u, tables.reach):
+        room.reach[:] *= room.fixed[u]
+        if not _fits(orders, u, room.reach):
             return False
     return True
 
 
 @njit
-def allocate_levels(loops: Loops, tables: Tables, order: IntArray, n_levels: int) -> bool:
-    """Give every place of the order its level (`Tables.level`); false when some loop may be in none (rule Z20)."""
-    tables.fixed[:] = 1
+def allocate_levels(orders: Orders, order: IntArray) -> bool:
+    """Give every place of the order its level (`Room.level`); false when some loop may be in none (rule Z20)."""
+    loops, room, n_levels = orders.loops, orders.room, orders.space.order.shape[0]
+    room.fixed[:] = 1
     for i in range(loops.dim.shape[0]):
         level = loops.pinned[i]
         if loops.slot[i] >= 0:
             level = (loops.slot[i] - n_levels) // 2
         if level >= 0:
-            tables.fixed[level, loops.dim[i]] *= loops.factor[i]
-    tables.level[:] = DEFERRED
-    tables.inside[:] = 1
+            room.fixed[level, loops.dim[i]] *= loops.factor[i]
+    room.level[:] = DEFERRED
+    room.inside[:] = 1
     for v in range(n_levels - 1, -1, -1):
-        tables.inside[:] *= tables.fixed[v]
+        room.inside[:] *= room.fixed[v]
         for place in range(order.shape[0]):
             i = order[place]
-            if tables.level[place] != DEFERRED or loops.slot[i] >= 0 or loops.may[i, v] == 0:
+            if room.level[place] != DEFERRED or loops.slot[i] >= 0 or loops.may[i, v] == 0:
                 continue
-            tables.inside[loops.dim[i]] *= loops.factor[i]
-            if v > 0 and not _fits_outwards(tables, v):
-                tables.inside[loops.dim[i]] //= loops.factor[i]
+            room.inside[loops.dim[i]] *= loops.factor[i]
+            if v > 0 and not _fits_outwards(orders, v):
+                room.inside[loops.dim[i]] //= loops.factor[i]
                 break
-            tables.level[place] = v
+            room.level[place] = v
+    complete = True
     for place in range(order.shape[0]):
-        if tables.level[place] == DEFERRED and loops.slot[order[place]] < 0:
-            return False
-    return True
+        complete = complete and (room.level[place] != DEFERRED or loops.slot[order[place]] >= 0)
+    return complete
 
 
 @njit
@@ -159,17 +152,18 @@ def _append(nest: Nest, count: int, dim: int, factor: int, kind: int, level: int
 
 
 @njit
-def write_nest(space: MapSpace, loops: Loops, tables: Tables, order: IntArray, nest: Nest) -> int:
+def write_nest(orders: Orders, order: IntArray) -> int:
     """The nest of an allocated order; returns its number of loops."""
+    space, loops, room, nest = orders.space, orders.loops, orders.room, orders.nest
     n_levels, n_dims = space.order.shape
     count = 0
     for v in range(n_levels):
         first = count
-        for t in range(tables.keep.shape[1]):
-            nest.position[v, t] = count if tables.keep[v, t] == 1 else BYPASSED
+        for t in range(room.keep.shape[1]):
+            nest.position[v, t] = count if room.keep[v, t] == 1 else BYPASSED
         for place in range(order.shape[0] - 1, -1, -1):
             i = order[place]
-            if tables.level[place] == v and loops.slot[i] < 0 and not _is_ordered(space, v, loops.dim[i]):
+            if room.level[place] == v and loops.slot[i] < 0 and not _is_ordered(space, v, loops.dim[i]):
                 count = _append(nest, count, loops.dim[i], loops.factor[i], TEMPORAL, -1, first)
         for i in range(loops.dim.shape[0]):
             if loops.pinned[i] == v and not _is_ordered(space, v, loops.dim[i]):
@@ -179,7 +173,7 @@ def write_nest(space: MapSpace, loops: Loops, tables: Tables, order: IntArray, n
             product = 1
             for place in range(order.shape[0]):
                 i = order[place]
-                if tables.level[place] == v and loops.slot[i] < 0 and loops.dim[i] == d:
+                if room.level[place] == v and loops.slot[i] < 0 and loops.dim[i] == d:
                     product *= loops.factor[i]
             for i in range(loops.dim.shape[0]):
                 if loops.pinned[i] == v and loops.dim[i] == d:
@@ -207,8 +201,8 @@ def _is_ordered(space: MapSpace, v: int, dim: int) -> bool:
 @njit_apart
 def score_even(orders: Orders, order: IntArray) -> float:
     """The objective of an order, infinite where it has no valid mapping; the nest is left in `nest`."""
-    if not allocate_levels(orders.loops, orders.tables, order, orders.space.order.shape[0]):
+    if not allocate_levels(orders, order):
         return np.inf
-    count = write_nest(orders.space, orders.loops, orders.tables, order, orders.nest)
+    count = write_nest(orders, order)
     status, energy, cycles = score(orders.kernel, orders.nest, count)
     return value_of(orders.objective, energy, cycles) if status == VALID else np.inf

@@ -8,13 +8,25 @@ import numpy as np
 from codesign.core.goals import Objective
 from codesign.core.jit import njit
 from codesign.core.rng import RandomState, below, uniform
-from codesign.cost.arrays import UNBOUNDED
 from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
-from codesign.mappers.loop_order.compiled_orders import Cooling, accepts, next_permutation
-from codesign.mappers.loop_order.even_allocation import Loops, Orders, Tables, score_even, write_nest
+from codesign.mappers.loop_order.compiled_orders import accepts, next_permutation
+from codesign.mappers.loop_order.even_allocation import Loops, Orders, Room, allocate_levels, score_even, write_nest
 from codesign.mappers.loop_order.factors import merge_loops
+from codesign.mappers.moves import Cooling
 from codesign.mappers.protocol import MapResult
 from codesign.mapping.nest import IntArray
+
+
+class Unrollings(NamedTuple):
+    """Where loops may lie.
+
+    Attributes:
+        slots: ``I x S`` spatial slots that a loop may be laid on, -1 (temporal) among them where it may be temporal.
+        n_slots: ``I`` how many of them count.
+    """
+
+    slots: IntArray
+    n_slots: IntArray
 
 
 @dataclass(frozen=True)
@@ -23,23 +35,21 @@ class EvenSearch:
 
     Args:
         loops: Its loops; `Loops.slot` is the spatial unrolling, overwritten by the search.
-        tables: For the decoder; `Tables.keep` is overwritten by the search where bypass is free.
-        slots: ``I x S`` spatial slots that a loop may be laid on, -1 (temporal) among them where it may be temporal.
-        n_slots: ``I``.
+        room: Of the decoder; `Room.keep` is overwritten by the search where bypass is free.
+        unrollings: Where its loops may lie.
         order: ``N`` the loops that have a choice of level, as indices of `loops`.
     """
 
     encoded: Encoded
     loops: Loops
-    tables: Tables
-    slots: IntArray
-    n_slots: IntArray
+    room: Room
+    unrollings: Unrollings
     order: IntArray
 
     @classmethod
     def of(cls, encoded: Encoded) -> "EvenSearch":
         """Split the prime factors of a problem by what may become of them."""
-        space, kernel, levels = encoded.space, encoded.kernel, encoded.source.architecture.levels
+        space = encoded.space
         n_loops, n_levels, n_dims = space.prime.shape[0], *space.order.shape
         may = np.zeros((n_loops, n_levels), np.int64)
         pinned = np.full(n_loops, -1, np.int64)
@@ -56,19 +66,14 @@ class EvenSearch:
             if len(choices) == 1 and temporal:
                 pinned[i] = temporal[0]
         loops = Loops(space.prime_dim.copy(), space.prime.copy(), may, pinned, slots[:, 0].copy())
-        tables = Tables(
-            capacity=np.array([UNBOUNDED if v.capacity_bits is None else v.capacity_bits for v in levels], np.int64),
-            bits=kernel.element_bits,
-            terms=kernel.terms,
-            first_term=kernel.first_term,
-            axes=np.array([len(t.axes) for t in encoded.source.computation.tensors], np.int64),
+        room = Room(
             keep=space.keep.copy(),
             fixed=np.ones((n_levels, n_dims), np.int64),
             inside=np.ones(n_dims, np.int64),
             reach=np.ones(n_dims, np.int64),
             level=np.zeros(n_loops, np.int64),
         )
-        return cls(encoded, loops, tables, slots, n_slots, np.flatnonzero(pinned < 0))
+        return cls(encoded, loops, room, Unrollings(slots, n_slots), np.flatnonzero(pinned < 0))
 
     def fanouts(self) -> dict[int, int]:
         """Children by spatial slot."""
@@ -81,13 +86,13 @@ class EvenSearch:
 
     def unroll(self, generator: np.random.Generator) -> int:
         """Lay random loops on the fan-outs until no more fits (`Loops.slot`); returns the units in use."""
-        room = self.fanouts()
+        room, slots = self.fanouts(), self.unrollings.slots
         slot = self.loops.slot
-        slot[:] = self.slots[:, 0]
-        by_need = sorted(generator.permutation(len(slot)), key=lambda i: self.slots[i, 0] < 0)
+        slot[:] = slots[:, 0]
+        by_need = sorted(generator.permutation(len(slot)), key=lambda i: slots[i, 0] < 0)
         for i in by_need:  # those that may only be spatial first
             factor = int(self.loops.factor[i])
-            choices = [int(s) for s in self.slots[i, : self.n_slots[i]] if s >= 0 and room[int(s)] >= factor]
+            choices = [int(s) for s in slots[i, : self.unrollings.n_slots[i]] if s >= 0 and room[int(s)] >= factor]
             if self.loops.pinned[i] < 0 and choices:
                 slot[i] = choices[int(generator.integers(len(choices)))]
                 room[slot[i]] //= factor
@@ -111,19 +116,18 @@ class EvenSearch:
             pinned=np.concatenate([np.full(len(dims), -1, np.int64), old.pinned[rest]]),
             slot=np.concatenate([np.full(len(dims), -1, np.int64), old.slot[rest]]),
         )
-        return EvenSearch(self.encoded, loops, self.tables, self.slots, self.n_slots, np.arange(len(dims)))
+        return EvenSearch(self.encoded, loops, self.room, self.unrollings, np.arange(len(dims)))
 
     def orders(self, objective: Objective) -> Orders:
         """What compiled searches hand on."""
         of = self.encoded
-        return Orders(of.kernel, of.space, self.loops, self.tables, of.nest, OBJECTIVE_CODE[objective])
+        return Orders(of.kernel, of.space, self.loops, self.room, of.nest, OBJECTIVE_CODE[objective])
 
     def result(self, order: IntArray, evaluated: int, started: float, seed: int | None) -> MapResult:
         """The result for an order that `score_even` found valid, with the unrolling and the bypasses at hand."""
-        encoded = self.encoded
-        score_even(self.orders(Objective.ENERGY), order)
-        count = write_nest(encoded.space, self.loops, self.tables, order, encoded.nest)
-        return encoded.result_of_nest(count, evaluated, started, seed)
+        orders = self.orders(Objective.ENERGY)
+        allocate_levels(orders, order)
+        return self.encoded.result_of_nest(write_nest(orders, order), evaluated, started, seed)
 
 
 @njit
@@ -150,13 +154,6 @@ def enumerate_even(
     return best_value, scored, left
 
 
-class Unrollings(NamedTuple):
-    """The fan-outs that each loop may lie on: ``loops x F``, and how many of them count."""
-
-    slots: IntArray
-    n_slots: IntArray
-
-
 class _Move(NamedTuple):
     """What was changed, so that it can be undone: a kind, two loops or places, and where the loops lay."""
 
@@ -173,12 +170,12 @@ _SWAP, _LAY, _TURN = 0, 1, 2
 @njit
 def _change(orders: Orders, unrollings: Unrollings, order: IntArray, random: RandomState) -> _Move:
     """Mostly swap two loops of the order; or lay a loop on another fan-out, two perhaps trading places; or turn a free bypass."""
-    space, loops, tables = orders.space, orders.loops, orders.tables
+    space, loops, room = orders.space, orders.loops, orders.room
     n, n_free = order.shape[0], space.free.shape[0]
     kind = uniform(random)
     if kind < 0.1 and n_free > 0:
         i = below(random, n_free)
-        tables.keep[space.free[i, 0], space.free[i, 1]] ^= 1
+        room.keep[space.free[i, 0], space.free[i, 1]] ^= 1
         return _Move(_TURN, i, 0, -1, -1)
     if kind < 0.35 or n < 2:
         i, j, old_i, old_j = 0, 0, -1, -1
@@ -197,9 +194,9 @@ def _change(orders: Orders, unrollings: Unrollings, order: IntArray, random: Ran
 @njit
 def _undo(orders: Orders, order: IntArray, move: _Move) -> None:
     """Take a change back."""
-    space, loops, tables = orders.space, orders.loops, orders.tables
+    space, loops, room = orders.space, orders.loops, orders.room
     if move.kind == _TURN:
-        tables.keep[space.free[move.i, 0], space.free[move.i, 1]] ^= 1
+        room.keep[space.free[move.i, 0], space.free[move.i, 1]] ^= 1
     elif move.kind == _LAY:
         if order.shape[0] > 0:
             loops.slot[move.j] = move.old_j
@@ -218,8 +215,8 @@ def anneal_even(
     if current < best_value:
         best_value = current
         _keep_state(orders, order, best)
-    temperature = cooling.temperature
-    for _ in range(cooling.iterations - 1):
+    temperature = cooling.hot
+    for _ in range(cooling.moves - 1):
         move = _change(orders, unrollings, order, random)
         value = score_even(orders, order)
         if value < np.inf and (value <= current or accepts(current, value, temperature, random)):
@@ -229,7 +226,7 @@ def anneal_even(
                 _keep_state(orders, order, best)
         else:
             _undo(orders, order, move)
-        temperature *= cooling.rho
+        temperature *= cooling.rate
     return best_value
 
 
@@ -243,4 +240,4 @@ def _may_lie(unrollings: Unrollings, i: int, slot: int) -> bool:
 
 @njit
 def _keep_state(orders: Orders, order: IntArray, best: tuple[IntArray, IntArray, IntArray]) -> None:
-    best[0][:], best[1][:], best[2][:] = order, orders.loops.slot, orders.tables.keep
+    best[0][:], best[1][:], best[2][:] = order, orders.loops.slot, orders.room.keep

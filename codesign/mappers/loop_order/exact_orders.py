@@ -13,10 +13,10 @@ import numpy as np
 from codesign.core import clock
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective, proof_of
+from codesign.core.labels.program import LabelProgram, Link, Move
+from codesign.core.labels.sweep import ENERGY, Limits
 from codesign.cost.zigzag.cost import AllocatedOrder, Loop, evaluate
 from codesign.cost.zigzag.layer import UnrolledLayer
-from codesign.mappers.labels.program import LabelProgram, Link, Move
-from codesign.mappers.labels.sweep import ENERGY, Limits
 from codesign.mappers.loop_order.order_lattice import SLACK, OrderLattice, Placing, stage_of
 from codesign.mappers.loop_order.salsa import SalsaMapper
 from codesign.mappers.loop_order.zigzag_search import OrderResult

@@ -1,7 +1,7 @@
 """The tiles of an unrolled layer as a lattice, and what every cut of a tensor costs on it (rules Z21-Z23).
 
 An order of the loops is a walk from the tile of one iteration to the whole, one prime factor a step. What a cut costs follows from
-the tile where it stands alone, so that the compiled sweeps of `codesign.mappers.labels.sweep` find the best walk and cuts.
+the tile where it stands alone, so that the compiled sweeps of `codesign.core.labels.sweep` find the best walk and cuts.
 
 * Z21: A *cell* is a tile, one divisor of the iterations for every dimension. An order is a walk, one prime factor a
   step. A cut stands at a cell.
@@ -23,13 +23,13 @@ from functools import cached_property
 
 import numpy as np
 
+from codesign.core.factors import divisors
 from codesign.core.jit import njit
+from codesign.core.labels.program import in_order, lattice_graph, prime_steps
+from codesign.core.labels.sweep import Array, Stage
 from codesign.cost.zigzag.arrays import TO_HIGH, TO_LOW, Layer, Sizes, encode
 from codesign.cost.zigzag.kernel import Order, boost, make_order, moves, round_half_up, tile_elements, word_accesses
 from codesign.cost.zigzag.layer import UnrolledLayer
-from codesign.mappers.labels.program import in_order, lattice_graph
-from codesign.mappers.labels.sweep import Array, Stage
-from codesign.mappers.uneven.space import perfect
 
 SLACK = 1 + 1e-9
 """Tiles of fractional units may pass a capacity by rounding."""
@@ -63,15 +63,15 @@ class OrderLattice:
         self.layer = layer
         self.arrays: Layer = encode(layer)
         dims = layer.computation.dims
-        self.lines = {d: perfect(layer.passes[d]) for d in dims}
-        self.live = [d for d in dims if len(self.lines[d].tiles) > 1] or list(dims[:1])
-        self.shape = tuple(len(self.lines[d].tiles) for d in self.live)
-        self.graph = lattice_graph(tuple(self.lines[d].before for d in self.live))
+        sizes = {d: divisors(layer.passes[d]) for d in dims}
+        self.live = [d for d in dims if len(sizes[d]) > 1] or list(dims[:1])
+        self.shape = tuple(len(sizes[d]) for d in self.live)
+        self.graph = lattice_graph(tuple(prime_steps(sizes[d]) for d in self.live))
         entries = np.indices(self.shape).reshape(len(self.live), -1)
         self.cells = entries.shape[1]
         self.tiles: Array = np.ones((len(dims), self.cells))
         for i, d in enumerate(self.live):
-            self.tiles[dims.index(d)] = np.array(self.lines[d].tiles)[entries[i]]
+            self.tiles[dims.index(d)] = np.array(sizes[d])[entries[i]]
         self.order = _cells_as_order(self.arrays, self.tiles, np.array([layer.passes[d] for d in dims]))
         self.output = len(layer.computation.tensors) - 1
         self.final: Array = self.order.reduces == 0

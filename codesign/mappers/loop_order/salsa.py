@@ -6,6 +6,7 @@ architecture (`map`) the spatial unrolling is part of the search.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,20 +17,18 @@ from codesign.core.errors import UserError, unknown_name
 from codesign.core.goals import Budget, Objective
 from codesign.core.rng import make_state
 from codesign.cost.arrays import Reuse
+from codesign.cost.zigzag.cost import Loop
 from codesign.cost.zigzag.layer import UnrolledLayer
-from codesign.mappers.driver import Encoded
-from codesign.mappers.loop_order.compiled_orders import Cooling
-from codesign.mappers.loop_order.even_search import EvenSearch, Unrollings, anneal_even
-from codesign.mappers.loop_order.factors import prime_loops
-from codesign.mappers.loop_order.zigzag_search import (
-    OrderResult,
-    Schedule,
-    is_exhaustive_faster,
-    search_by_annealing,
-    search_exhaustively,
-)
+from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
+from codesign.mappers.loop_order.compiled_orders import anneal_orders
+from codesign.mappers.loop_order.even_search import EvenSearch, anneal_even
+from codesign.mappers.loop_order.factors import count_orders, prime_loops
+from codesign.mappers.loop_order.zigzag_search import OrderResult, OrderSearch, result_of, search_exhaustively
+from codesign.mappers.moves import Cooling
 from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem
+
+_UNRECORDED = np.empty(0)
 
 _ENGINES = ("auto", "annealing", "exhaustive")
 
@@ -66,18 +65,45 @@ class SalsaMapper:
         if self.engine not in _ENGINES:
             raise unknown_name("engine", self.engine, _ENGINES)
 
-    @property
-    def schedule(self) -> Schedule:
-        """Its options of annealing."""
-        return Schedule(self.iterations, self.restarts, self.temperature, self.rho)
-
     def map_orders(self, layer: UnrolledLayer, objective: Objective, *, budget: Budget, seed: int) -> OrderResult:
         """The best order found of an unrolled layer under the zigzag semantics."""
         loops = prime_loops(layer)
-        exhaustive = self.engine == "exhaustive" or len(set(loops)) < 2
-        if exhaustive or (self.engine == "auto" and is_exhaustive_faster(loops, self.schedule, budget)):
+        if self._takes_all_orders(loops, budget):
             return search_exhaustively(layer, loops, objective, budget, even=self.even, whole_space=True)
-        return search_by_annealing(layer, loops, objective, budget, even=self.even, schedule=self.schedule, seed=seed)
+        return self._anneal(layer, loops, objective, budget, seed)
+
+    def _takes_all_orders(self, loops: Sequence[Loop], budget: Budget) -> bool:
+        """Whether the engine is the exhaustive one, by choice if it scores no more orders than annealing (rule Z18).
+
+        Both engines score an order in the same time tau, so n! / prod(k_i!) is compared with the orders that annealing scores,
+        and the choice does not depend on the machine.
+        """
+        if self.engine == "exhaustive" or len(set(loops)) < 2:
+            return True
+        annealed = self.iterations * self.restarts if budget.evaluations is None else budget.evaluations
+        return self.engine == "auto" and count_orders(loops) <= annealed
+
+    def _anneal(
+        self, layer: UnrolledLayer, loops: Sequence[Loop], objective: Objective, budget: Budget, seed: int
+    ) -> OrderResult:
+        """Anneal from random orders; with a budget, as many runs as it allows."""
+        started = clock.wall_seconds()
+        search = OrderSearch.of(layer, loops)
+        symbols, best, value = search.symbols.copy(), search.symbols.copy(), math.inf
+        evaluated = run = 0
+        while run < self.restarts or budget.evaluations is not None or budget.time_limit_s is not None:
+            iterations = self.iterations
+            if budget.evaluations is not None:
+                iterations = min(iterations, budget.evaluations - evaluated)
+            value = anneal_orders(
+                search.arrays, search.work, search.kinds, symbols, best, value,
+                Cooling(iterations, float(self.temperature), float(self.rho)), make_state(seed, run), self.even, OBJECTIVE_CODE[objective], _UNRECORDED,
+            )  # fmt: skip
+            evaluated += iterations
+            run += 1
+            if clock.is_spent(budget, started, evaluated):
+                break
+        return result_of(search, best, evaluated, started, self.even, seed, "annealing")
 
     def map(
         self, problem: MappingProblem, objective: Objective, *, budget: Budget, seed: int, reuse: Reuse = Reuse.TIMELOOP
@@ -91,24 +117,23 @@ class SalsaMapper:
         encoded = Encoded.of(problem, reuse)
         search = EvenSearch.of(encoded)
         orders = search.orders(objective)
-        best = (search.order.copy(), search.loops.slot.copy(), search.tables.keep.copy())
+        best = (search.order.copy(), search.loops.slot.copy(), search.room.keep.copy())
         value, evaluated, run = math.inf, 0, 0
         wanted = budget.scored_or(self.iterations * self.restarts)
         while wanted is None or evaluated < wanted:
             generator = np.random.default_rng((seed, run))
             order = generator.permutation(search.order)
-            search.tables.keep[:] = encoded.space.keep
+            search.room.keep[:] = encoded.space.keep
             search.unroll(generator)
             iterations = self.iterations if wanted is None else min(self.iterations, wanted - evaluated)
             cooling = Cooling(iterations, float(self.temperature), float(self.rho))
-            unrollings = Unrollings(search.slots, search.n_slots)
-            value = anneal_even(orders, unrollings, order, best, value, cooling, make_state(seed, run))
+            value = anneal_even(orders, search.unrollings, order, best, value, cooling, make_state(seed, run))
             evaluated += iterations
             run += 1
             if clock.is_spent(budget, started):
                 break
         if math.isfinite(value):
             search.loops.slot[:] = best[1]
-            search.tables.keep[:] = best[2]
+            search.room.keep[:] = best[2]
             return search.result(best[0], evaluated, started, seed)
         return encoded.result(None, evaluated, started, seed)

@@ -1,4 +1,4 @@
-"""Searching the loop orders of one unrolled layer under the zigzag semantics: by LOMA, by SALSA, or by the cheaper of them."""
+"""What a search over the loop orders of one unrolled layer gives under the zigzag semantics, and the search of all of them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,39 +9,19 @@ from codesign.arch.provenance import provenance_json
 from codesign.core import clock
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.core.json_types import JsonObject
-from codesign.core.rng import make_state
 from codesign.cost.cost import Infeasible
 from codesign.cost.zigzag.arrays import Layer, encode
 from codesign.cost.zigzag.cost import AllocatedOrder, Loop, Workspace, ZigzagCost, evaluate, load_order, make_workspace
 from codesign.cost.zigzag.layer import UnrolledLayer
 from codesign.mappers.driver import OBJECTIVE_CODE
 from codesign.mappers.loop_order.allocation import FITS, allocate, least_bits
-from codesign.mappers.loop_order.compiled_orders import Cooling, anneal_orders, enumerate_orders
+from codesign.mappers.loop_order.compiled_orders import enumerate_orders
 from codesign.mappers.loop_order.factors import count_orders
 from codesign.mappers.protocol import result_json
 from codesign.mapping.nest import IntArray
 
 _CHUNK = 20_000
 """Orders between two looks at the clock."""
-
-_UNRECORDED = np.empty(0)
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """How SALSA anneals.
-
-    Args:
-        iterations: Orders of one run (the paper's I).
-        restarts: Runs, each from a random order.
-        temperature: The first (T0): relative worsening accepted with probability about 1/e.
-        rho: Cooling factor of each iteration.
-    """
-
-    iterations: int
-    restarts: int
-    temperature: float
-    rho: float
 
 
 @dataclass(frozen=True)
@@ -166,48 +146,8 @@ def search_exhaustively(
         evaluated += scored
         if clock.is_spent(budget, started, evaluated):
             break
-    found = _result(search, best, evaluated, started, even, None, "exhaustive")
+    found = result_of(search, best, evaluated, started, even, None, "exhaustive")
     return replace(found, complete=start < 0 and whole_space)
-
-
-def search_by_annealing(
-    layer: UnrolledLayer,
-    loops: Sequence[Loop],
-    objective: Objective,
-    budget: Budget,
-    *,
-    even: bool,
-    schedule: Schedule,
-    seed: int,
-) -> OrderResult:
-    """Anneal from random orders; with a budget, as many runs as it allows."""
-    started = clock.wall_seconds()
-    search = OrderSearch.of(layer, loops)
-    symbols, best, value = search.symbols.copy(), search.symbols.copy(), np.inf
-    evaluated = run = 0
-    while run < schedule.restarts or budget.evaluations is not None or budget.time_limit_s is not None:
-        iterations = schedule.iterations
-        if budget.evaluations is not None:
-            iterations = min(iterations, budget.evaluations - evaluated)
-        value = anneal_orders(
-            search.arrays, search.work, search.kinds, symbols, best, value,
-            Cooling(iterations, float(schedule.temperature), float(schedule.rho)), make_state(seed, run), even, OBJECTIVE_CODE[objective], _UNRECORDED,
-        )  # fmt: skip
-        evaluated += iterations
-        run += 1
-        if clock.is_spent(budget, started, evaluated):
-            break
-    return _result(search, best, evaluated, started, even, seed, "annealing")
-
-
-def is_exhaustive_faster(loops: Sequence[Loop], schedule: Schedule, budget: Budget) -> bool:
-    """SALSA's choice of engine: tau * n! / prod(k_i!) against tau times the orders that annealing scores (rule Z18).
-
-    Both engines score an order in the same time tau, so that tau only matters against a time limit; it is not
-    needed to compare them, and the choice does not depend on the machine.
-    """
-    annealed = schedule.iterations * schedule.restarts if budget.evaluations is None else budget.evaluations
-    return len(set(loops)) < 2 or count_orders(loops) <= annealed
 
 
 def read_allocation(arrays: Layer, work: Workspace, loops: tuple[Loop, ...]) -> AllocatedOrder:
@@ -216,9 +156,10 @@ def read_allocation(arrays: Layer, work: Workspace, loops: tuple[Loop, ...]) -> 
     return AllocatedOrder(loops, tuple(cuts))
 
 
-def _result(
+def result_of(
     search: OrderSearch, best: IntArray, evaluated: int, started: float, even: bool, seed: int | None, engine: str
 ) -> OrderResult:
+    """The result of a search whose best order is this one; without a mapping where no tiles fit."""
     loops = search.loops(best)
     load_order(search.layer, search.arrays, search.work, loops)
     memory = allocate(search.arrays, search.work.order, even, search.work.allocation)

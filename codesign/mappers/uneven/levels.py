@@ -7,8 +7,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from codesign.mappers.labels.program import LabelProgram, Link, Sweep, in_order
-from codesign.mappers.labels.sweep import MODES, Array, Limits, Stage
+from codesign.core.labels.program import LabelProgram, Link, Sweep, in_order
+from codesign.core.labels.sweep import MODES, Array, Limits, Stage
 from codesign.mappers.uneven.space import Node, Space, chain_nodes
 from codesign.mapping.looptree import Goal
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from codesign.core import clock
-from codesign.mappers.labels.program import sweep_limit
-from codesign.mappers.labels.sweep import Array
+from codesign.core.labels.program import sweep_limit
+from codesign.core.labels.sweep import Array
 from codesign.mappers.uneven.levels import Case, Placed
 from codesign.mappers.uneven.profiles import profiles, settled
 from codesign.mappers.uneven.space import Space
@@ -30,7 +30,6 @@ class Found:
         bound: What no mapping of the space is below.
         case: Profile and keep sets; none if nothing fits.
         placed: Nodes, outermost first.
-        cases, sweeps: How many were there and how many were run.
     """
 
     value: float
@@ -39,8 +38,6 @@ class Found:
     bound: float
     case: Case | None
     placed: tuple[Placed, ...]
-    cases: int
-    sweeps: int
 
     @property
     def proven(self) -> bool:
@@ -69,7 +66,7 @@ def search(cases_given: list[Case], goal: Goal, time_limit: float = math.inf) ->
     stop = clock.cpu_seconds() + time_limit
     queue = [(_begun(case, goal), 0, number, case) for number, case in enumerate(cases_given)]
     heapq.heapify(queue)
-    cases, sweeps = len(queue), 0
+    cases = len(queue)
     best: tuple[float, Array, Case, list[Placed]] | None = None
     bound = math.inf
     while queue:
@@ -88,7 +85,6 @@ def search(cases_given: list[Case], goal: Goal, time_limit: float = math.inf) ->
         if math.isinf(low):
             break
         limit = sweep_limit(low, stage - 1, top * (1 - TIE))
-        sweeps += 1
         answer = case.solve(goal, limit)
         if answer is None:
             if limit < top * (1 - TIE):
@@ -112,11 +108,11 @@ def search(cases_given: list[Case], goal: Goal, time_limit: float = math.inf) ->
     else:
         bound = best[0] if best else math.inf
     if best is None:
-        return Found(math.inf, math.inf, math.inf, bound, None, (), cases, sweeps)
+        return Found(math.inf, math.inf, math.inf, bound, None, ())
     value, charges, case, placed = best
     seconds = max(case.space.compute_seconds, *charges[1:], 0.0)
     energy = float(case.charged(placed)[0])
-    return Found(value, energy, float(seconds), min(bound, value), case, tuple(placed), cases, sweeps)
+    return Found(value, energy, float(seconds), min(bound, value), case, tuple(placed))
 
 
 def _begun(case: Case, goal: Goal) -> float:

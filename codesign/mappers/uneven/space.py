@@ -9,8 +9,8 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from codesign.core.factors import divisors, tile_counts
-from codesign.mappers.labels.program import lattice_graph, prime_steps
-from codesign.mappers.labels.sweep import Array, Graph
+from codesign.core.labels.program import lattice_graph, prime_steps
+from codesign.core.labels.sweep import Array, Graph
 from codesign.mappers.uneven.profiles import Profile
 from codesign.mapping.looptree import Machine, Memory, Operand, Operator
 

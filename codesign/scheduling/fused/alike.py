@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
+from codesign.core.labels.sweep import Array
 from codesign.cost.looptree import Loop
-from codesign.mappers.labels.sweep import Array
 from codesign.mapping.looptree import Machine, Operator, renamed
 from codesign.scheduling.fused.operator_front import CopyFront, Limits, Loops, Mapping, OperatorFront
 from codesign.scheduling.fused.shared_loops import SharedLoop

@@ -20,7 +20,7 @@ from typing import Protocol, final
 import numpy as np
 
 from codesign.core import clock
-from codesign.mappers.labels.sweep import Array
+from codesign.core.labels.sweep import Array
 from codesign.mapping.looptree import Goal, Operator
 from codesign.scheduling.fused.alike import Known
 from codesign.scheduling.fused.operator_front import Limits

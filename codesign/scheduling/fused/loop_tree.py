@@ -9,10 +9,10 @@ import numpy as np
 
 from codesign.core import clock
 from codesign.core.factors import divisors
+from codesign.core.labels.program import STEPS, sweep_limit
+from codesign.core.labels.sweep import Array
 from codesign.cost.looptree_graph import GraphCost, Leaf, follows, graph_cost, parts_of
 from codesign.formats.accelforge.workload import Workload
-from codesign.mappers.labels.program import STEPS, sweep_limit
-from codesign.mappers.labels.sweep import Array
 from codesign.mapping.looptree import Goal, Machine, Operator
 from codesign.scheduling.fused.alike import CutTensor, Front, Known, Patterns, renamed_front, shape_of
 from codesign.scheduling.fused.blocks import Floors, block_floors, value_of

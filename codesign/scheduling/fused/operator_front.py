@@ -10,8 +10,8 @@ import numpy as np
 
 from codesign.core import clock
 from codesign.core.errors import UserError
+from codesign.core.labels.sweep import Array
 from codesign.cost.looptree import Hold, Loop, Nest, Store
-from codesign.mappers.labels.sweep import Array
 from codesign.mappers.uneven.levels import Case, Placed
 from codesign.mappers.uneven.nest import nest_of
 from codesign.mappers.uneven.profiles import profiles

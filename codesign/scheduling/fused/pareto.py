@@ -3,7 +3,7 @@
 import numpy as np
 
 from codesign.core.jit import njit
-from codesign.mappers.labels.sweep import Array
+from codesign.core.labels.sweep import Array
 
 
 @njit

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
-from codesign.mappers.labels.sweep import Array
+from codesign.core.labels.sweep import Array
 from codesign.mapping.looptree import Goal, Operator
 from codesign.scheduling.fused.operator_front import Mapping
 

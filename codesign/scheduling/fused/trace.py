@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from codesign.core.labels.sweep import Array
 from codesign.cost.looptree import Loop
 from codesign.cost.looptree_graph import Group, Join, Leaf
-from codesign.mappers.labels.sweep import Array
 from codesign.mappers.uneven.nest import lines as nest_lines
 from codesign.scheduling.fused.pareto import undominated
 from codesign.scheduling.fused.shared_loops import FusedProgram, SharedLoop

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from codesign.core.jit import njit
+from codesign.cost.arrays import Problem
 from codesign.cost.columns import FILL, READ, UPDATE
 from codesign.mapping.nest import FloatArray, IntArray
 from codesign.verify.even.prices import lowered
@@ -13,39 +14,21 @@ from codesign.verify.even.profiles import exact
 
 
 class Hardware(NamedTuple):
-    """What the bounds read. L levels, T tensors, D dimensions, A axes.
+    """What the bounds read. L levels, T tensors, D dimensions above 1, A axes.
 
     Attributes:
+        arrays: The problem as the kernel's arrays.
         bounds: ``D``.
         coef: ``T x A x D``.
         offsets: ``T x A``.
-        shares: ``L``.
-        hops: ``L x 2``.
-        hop_energy: ``L x T``.
-        energy: ``L x T x 3``.
-        words: ``L x T``.
-        bandwidth: ``L x 2``.
-        one_port: ``L``.
         kept: ``L x T``.
-        output_words: of the whole output.
-        macs: multiply-accumulates.
-        mac_energy: pJ.
     """
 
+    arrays: Problem
     bounds: IntArray
     coef: IntArray
     offsets: FloatArray
-    shares: IntArray
-    hops: FloatArray
-    hop_energy: FloatArray
-    energy: FloatArray
-    words: FloatArray
-    bandwidth: FloatArray
-    one_port: IntArray
     kept: IntArray
-    output_words: float
-    macs: float
-    mac_energy: float
 
 
 def closed_bounds(
@@ -89,11 +72,7 @@ def left_open(space: Space, kept: Kept, found: list[tuple[Vector, ...]], limit: 
 
 
 def _hardware(space: Space, kept: Kept) -> Hardware:
-    a = space.arrays
-    return Hardware(
-        space.bounds, space.coef, space.offsets, a.shares, a.hops, a.hop_energy, a.energy, a.words, a.bandwidth, a.one_port,
-        np.array(kept, np.int64), float(a.tensor_words[-1]), float(a.macs), float(a.mac_energy),
-    )  # fmt: skip
+    return Hardware(space.arrays, space.bounds, space.coef, space.offsets, np.array(kept, np.int64))
 
 
 def encoded(space: Space, kept: Kept) -> tuple[Hardware, list[list[Vector]], IntArray, IntArray]:
@@ -189,7 +168,7 @@ def _shared(h: Hardware, m: int, vector: IntArray, distinct: FloatArray) -> None
     """Children of a fan-out that take different words, at least."""
     for t in range(h.coef.shape[0]):
         count = 1.0
-        if h.shares[m] == 0:
+        if h.arrays.shares[m] == 0:
             for d in range(len(vector)):
                 count *= vector[d]
         else:
@@ -205,52 +184,52 @@ def _shared(h: Hardware, m: int, vector: IntArray, distinct: FloatArray) -> None
 @njit
 def bound_of(h: Hardware, outside: FloatArray, distinct: FloatArray) -> tuple[float, float]:
     """Energy and cycles by the fewest words of every boundary."""
-    levels, tensors = h.kept.shape
+    a, (levels, tensors) = h.arrays, h.kept.shape
     instances = np.ones(levels + 1)
     share = np.ones(levels + 1)
     for v in range(levels + 1):
-        share[v] = h.output_words
+        share[v] = float(a.tensor_words[tensors - 1])
         for d in range(outside.shape[1]):
             instances[v] *= outside[v, d]
             if h.coef[tensors - 1, :, d].any():
                 share[v] /= outside[v, d]
     busy = np.zeros((levels, 2))
-    energy = h.macs * h.mac_energy
+    energy = a.macs * a.mac_energy
     for t in range(tensors):
         output = t == tensors - 1
         parent = 0
         for v in range(1, levels + 1):
             if v < levels and h.kept[v, t] == 0:
                 continue
-            words = float(h.macs / instances[levels])
+            words = float(a.macs / instances[levels])
             if v < levels:
                 words = 1.0
-                for a in range(h.coef.shape[1]):
-                    length, part = 1.0, h.offsets[t, a]
+                for x in range(h.coef.shape[1]):
+                    length, part = 1.0, h.offsets[t, x]
                     for d in range(outside.shape[1]):
-                        if h.coef[t, a, d] > 0:
+                        if h.coef[t, x, d] > 0:
                             length += h.bounds[d] / outside[v, d] - 1.0
                             part /= outside[v, d]
                     words *= max(length, part)
             sent = 1.0
             for m in range(v - 1, parent - 1, -1):
                 sent *= distinct[m, t]
-                hops = h.hops[m, 0] + h.hops[m, 1] * (instances[m + 1] / instances[m]) / distinct[m, t]
-                energy += words * instances[m] * sent * hops * h.hop_energy[m, t]
+                hops = a.hops[m, 0] + a.hops[m, 1] * (instances[m + 1] / instances[m]) / distinct[m, t]
+                energy += words * instances[m] * sent * hops * a.hop_energy[m, t]
             old = share[parent] if output else 0.0
             reads, updates = words * sent - old, words * sent if output else 0.0
-            energy += instances[parent] * (reads * h.energy[parent, t, READ] + updates * h.energy[parent, t, UPDATE])
-            busy[parent, 0] += reads * h.words[parent, t]
-            busy[parent, 1] += updates * h.words[parent, t]
+            energy += instances[parent] * (reads * a.energy[parent, t, READ] + updates * a.energy[parent, t, UPDATE])
+            busy[parent, 0] += reads * a.words[parent, t]
+            busy[parent, 1] += updates * a.words[parent, t]
             if v < levels:
                 fills = words - share[v] if output else words
-                energy += instances[v] * fills * h.energy[v, t, FILL]
-                busy[v, 1] += fills * h.words[v, t]
+                energy += instances[v] * fills * a.energy[v, t, FILL]
+                busy[v, 1] += fills * a.words[v, t]
             parent = v
-    cycles = float(h.macs / instances[levels])
+    cycles = float(a.macs / instances[levels])
     for v in range(levels):
-        reads = busy[v, 0] / h.bandwidth[v, 0] if h.bandwidth[v, 0] > 0.0 else 0.0
-        writes = busy[v, 1] / h.bandwidth[v, 1] if h.bandwidth[v, 1] > 0.0 else 0.0
-        port = reads + writes if h.one_port[v] == 1 else max(reads, writes)
+        reads = busy[v, 0] / a.bandwidth[v, 0] if a.bandwidth[v, 0] > 0.0 else 0.0
+        writes = busy[v, 1] / a.bandwidth[v, 1] if a.bandwidth[v, 1] > 0.0 else 0.0
+        port = reads + writes if a.one_port[v] == 1 else max(reads, writes)
         cycles = max(cycles, float(np.ceil(port * (1.0 - 1e-9))))
     return energy, cycles

@@ -65,7 +65,7 @@ def _screen_sets(
         changed = min(reached, levels - 1)
         if reached == levels:
             least = _fill_differences(h, outside, distinct, masks, count, more)
-            steps = h.macs
+            steps = float(h.arrays.macs)
             for d in range(dims):
                 steps /= outside[levels, d]
             lowest = least

@@ -15,11 +15,11 @@ from codesign.mappers.cosa.decode import decode
 from codesign.mappers.cosa.integer_program import PUBLISHED, Form, Settings, Weights, make_program
 from codesign.mappers.cosa.mapper import CosaMapper
 from codesign.mappers.cosa.matrices import Reading, make_matrices
-from codesign.mappers.cosa.padding import padded
 from codesign.mappers.cosa.polish import polish
 from codesign.mappers.cosa.schedules import solve_program
 from codesign.mappers.cosa.solvers import Solver, Status, solve, with_cuts
 from codesign.mappers.driver import Encoded
+from codesign.mappers.padded_bounds import smoothed
 from codesign.mappers.registry import create
 from codesign.mappers.resident_orders import chain_phase, make_chains
 from codesign.mapping.constraints import Constraints, LevelConstraints, MappingProblem
@@ -150,7 +150,7 @@ def _walk(program) -> list[float]:  # type: ignore[no-untyped-def]
         fits = True
         for v in range(1, 3):
             used = math.prod(p.prime ** point[i] for i, p in enumerate(program.places) if (p.level, p.axis) == (v, 0))
-            fits &= used <= program.mesh[v][0] * program.mesh[v][1]
+            fits &= used <= program.problem.architecture.levels[v].fanout.size
             for t in range(3):
                 tile = math.prod(
                     p.prime ** point[i]
@@ -183,15 +183,15 @@ def test_balance_brings_traffic_and_compute_together() -> None:
 
 def test_large_primes_are_padded_and_shown() -> None:
     layer = Computation.parse("O[k,p] += I[p+r,c] * W[k,c,r]", k=8, c=8, p=79, r=11)
-    assert padded(layer, 0) == (layer, ())
-    assert padded(layer, 16)[1] == (("p", 79, 80),)
-    assert padded(layer, 7)[1] == (("p", 79, 80), ("r", 11, 12))
+    assert smoothed(layer, 0) == (layer, ())
+    assert smoothed(layer, 16)[1] == (("p", 79, 80),)
+    assert smoothed(layer, 7)[1] == (("p", 79, 80), ("r", 11, 12))
     problem = MappingProblem(layer, machine())
     result = CosaMapper(k=1, pad_primes_above=16).map(problem, Objective.EDP, budget=Budget(), seed=0)
     assert result.mapping is not None and result.mapping.iterations("p") == 80
     assert result.to_json()["mip"]["padding"] == {"p": {"bound": 79, "padded": 80}}
     with pytest.raises(UserError, match=r"pad_primes_above.*got 3"):
-        padded(layer, 3)
+        smoothed(layer, 3)
 
 
 def test_best_of_k_is_never_worse_than_one_shot_and_both_are_reported() -> None:

@@ -12,7 +12,7 @@ from codesign.evaluation.timed import EventMapper
 from codesign.mappers.annealing import AnnealingMapper
 from codesign.mappers.driver import Encoded
 from codesign.mappers.exact.mapper import ExactMapper
-from codesign.mappers.timed_annealing import search_timed, state_of, timed_value
+from codesign.mappers.timed_annealing import search_timed, timed_value
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.mapping import Mapping
 from codesign.mapping.nest import decode_nest
@@ -39,7 +39,7 @@ def test_the_state_of_a_mapping_stands_for_it(seed: int) -> None:
     found = AnnealingMapper().map(posed, Objective.LATENCY, budget=Budget(evaluations=500), seed=seed).mapping
     assert found is not None
     encoded = Encoded.of(posed, Reuse.TIMELOOP)
-    count = build_nest(encoded.space, state_of(encoded, found), factor_table(encoded.space), encoded.nest)
+    count = build_nest(encoded.space, encoded.state_of(found), factor_table(encoded.space), encoded.nest)
     assert decode_nest(posed.computation, posed.architecture, encoded.nest, count) == found
 
 
@@ -80,7 +80,7 @@ def test_only_what_may_be_the_best_is_simulated() -> None:
     )
     found = AnnealingMapper().map(posed, Objective.LATENCY, budget=Budget(evaluations=500), seed=0).mapping
     assert found is not None
-    count = build_nest(encoded.space, state_of(encoded, found), factor_table(encoded.space), encoded.nest)
+    count = build_nest(encoded.space, encoded.state_of(found), factor_table(encoded.space), encoded.nest)
     _, energy, cycles_alone = score(encoded.kernel, encoded.nest, count)
     scorer = encoded.scorer(Objective.LATENCY)
 

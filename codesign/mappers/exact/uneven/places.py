@@ -6,6 +6,8 @@ from itertools import product
 
 import numpy as np
 
+from codesign.core.labels.program import LabelProgram, Link, Sweep, lattice_graph, prime_steps
+from codesign.core.labels.sweep import MODES, Array, Graph, Limits, Stage
 from codesign.cost.arrays import UNBOUNDED
 from codesign.mappers.exact.even.profile import EvenProfile
 from codesign.mappers.exact.even.shared_problem import EvenProblem
@@ -22,8 +24,6 @@ from codesign.mappers.exact.uneven.segments import (
     segments,
 )
 from codesign.mappers.exact.uneven.windows import AxisDim, Windows, windows_of
-from codesign.mappers.labels.program import LabelProgram, Link, Sweep, lattice_graph, prime_steps
-from codesign.mappers.labels.sweep import MODES, Array, Graph, Limits, Stage
 from codesign.mapping.constraints import Keep
 from codesign.mapping.nest import IntArray
 

@@ -13,9 +13,9 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from codesign.core.labels.program import in_order
+from codesign.core.labels.sweep import Array
 from codesign.mappers.exact.even.fill_states import Decisions
-from codesign.mappers.labels.program import in_order
-from codesign.mappers.labels.sweep import Array
 from codesign.mapping.constraints import Keep
 
 MOST_STATES = 100_000
@@ -161,7 +161,7 @@ class Tensor(Protocol):
 
 @dataclass(frozen=True)
 class Automaton:
-    """States of a segment (one status of each tensor) as the sweeps of `codesign.mappers.labels.sweep` want them.
+    """States of a segment (one status of each tensor) as the sweeps of `codesign.core.labels.sweep` want them.
 
     Args:
         states: In an order in which actions lead forwards.

@@ -12,12 +12,13 @@ class Boundaries(NamedTuple):
     """A problem with its keep sets given, dimensions of bound 1 left out.
 
     A boundary is a tensor kept at a level inside another one that keeps it. Words are counted at several places of its way
-    inwards, one term each: at the parent, at every fan-out that costs energy, at the level. The words at a place are told apart by the
-    fan-outs whose children ask for themselves (`walked`). The last terms of a tensor are of what the MACs ask for.
+    inwards, one term each: at the parent, at every fan-out that costs energy, at the level. Children of fan-outs outside the place, and
+    of those that share nothing, ask for themselves. The last terms of a tensor are of what the MACs ask for.
 
     Attributes:
         bounds: ``D``.
         related: ``T x D`` 1 where a dimension indexes the tensor.
+        distinct: ``T`` words that are used at all.
         terms: ``K x 2`` (dimension, coefficient) of every term of every axis.
         first_term: ``T x (A + 1)``.
         axes: ``T``.
@@ -25,15 +26,15 @@ class Boundaries(NamedTuple):
         tensor: ``B``.
         first: ``T + 1`` where the boundaries of each tensor start, the innermost (at the MACs) first.
         start: ``B + 1`` where the terms of each boundary start.
-        walked: ``K x L`` 1 where every child of the fan-out counts.
-        diagonal: ``K x L`` 1 where children on a diagonal share.
         weight: ``K x (1 + 2 L)`` pJ per word, then words of the read and of the write port of every level.
         share: ``K`` level whose output words are taken off, -1 where none are.
         cut: ``K`` the fan-out at which the words are counted; the parent's level for what it gives.
+        shares: ``L`` 1 where the children of a fan-out share equal words.
     """
 
     bounds: IntArray
     related: IntArray
+    distinct: IntArray
     terms: IntArray
     first_term: IntArray
     axes: IntArray
@@ -41,15 +42,14 @@ class Boundaries(NamedTuple):
     tensor: IntArray
     first: IntArray
     start: IntArray
-    walked: IntArray
-    diagonal: IntArray
     weight: FloatArray
     share: IntArray
     cut: IntArray
+    shares: IntArray
 
 
-def list_boundaries(arrays: Problem, keep: IntArray, dims: list[int]) -> Boundaries:
-    """The boundaries of a keep set over the dimensions given."""
+def list_boundaries(arrays: Problem, keep: IntArray, dims: list[int], distinct: list[int]) -> Boundaries:
+    """The boundaries of a keep set over the dimensions given, of tensors with so many distinct words."""
     levels, tensors = keep.shape
     place = {d: i for i, d in enumerate(dims)}
     terms: list[tuple[int, int]] = []
@@ -63,7 +63,7 @@ def list_boundaries(arrays: Problem, keep: IntArray, dims: list[int]) -> Boundar
                 terms += [(place[int(d)], int(c)) for d, c in arrays.terms[list(span)] if int(d) in place]
         first_term[t, n_axes] = len(terms)
     level, tensor, first, start = [], [], [0], [0]
-    rows: list[tuple[list[int], list[int], list[float], int, int]] = []
+    rows: list[tuple[FloatArray, int, int]] = []
     for t in range(tensors):
         kept = [v for v in range(levels) if keep[v, t]]
         for u, v in zip(reversed(kept), [levels, *reversed(kept)], strict=False):
@@ -75,6 +75,7 @@ def list_boundaries(arrays: Problem, keep: IntArray, dims: list[int]) -> Boundar
     return Boundaries(
         bounds=np.array([arrays.bounds[d] for d in dims], np.int64),
         related=np.ascontiguousarray((arrays.axis_of[:, dims] >= 0).astype(np.int64)),
+        distinct=np.array(distinct, np.int64),
         terms=np.array(terms, np.int64).reshape(-1, 2),
         first_term=first_term,
         axes=arrays.axes,
@@ -82,26 +83,21 @@ def list_boundaries(arrays: Problem, keep: IntArray, dims: list[int]) -> Boundar
         tensor=np.array(tensor, np.int64),
         first=np.array(first, np.int64),
         start=np.array(start, np.int64),
-        walked=np.array([r[0] for r in rows], np.int64),
-        diagonal=np.array([r[1] for r in rows], np.int64),
-        weight=np.array([r[2] for r in rows]),
-        share=np.array([r[3] for r in rows], np.int64),
-        cut=np.array([r[4] for r in rows], np.int64),
+        weight=np.array([r[0] for r in rows]),
+        share=np.array([r[1] for r in rows], np.int64),
+        cut=np.array([r[2] for r in rows], np.int64),
+        shares=arrays.shares,
     )
 
 
-def _terms(arrays: Problem, u: int, v: int, t: int) -> list[tuple[list[int], list[int], list[float], int, int]]:
+def _terms(arrays: Problem, u: int, v: int, t: int) -> list[tuple[FloatArray, int, int]]:
     """The terms of tensor t between its parent u and level v (``L``: the MACs)."""
     levels = len(arrays.fanout)
     output, at_macs = t == len(arrays.axes) - 1, v == levels
     read, _, update = (float(x) for x in arrays.energy[u, t])
     width = 0.0 if at_macs else float(arrays.words[v, t])
     rows = []
-    for cut in range(
-        u, v + 1
-    ):  # words counted at fan-out `cut`; those at u are what the parent gives, at v what arrives
-        walked = [int(m < cut or not arrays.shares[m]) for m in range(levels)]
-        diagonal = [int(m >= cut and m >= u and bool(arrays.shares[m])) for m in range(levels)]
+    for cut in range(u, v + 1):  # words at u are what the parent gives, at v what arrives
         plain, shared = np.zeros(1 + 2 * levels), np.zeros(1 + 2 * levels)
         share_at = u
         if cut < v:
@@ -119,7 +115,7 @@ def _terms(arrays: Problem, u: int, v: int, t: int) -> list[tuple[list[int], lis
             (shared if output else plain)[0] += float(arrays.energy[v, t, 1])
             (shared if output else plain)[2 + 2 * v] += width
         if plain.any():
-            rows.append((walked, diagonal, [float(x) for x in plain], -1, cut))
+            rows.append((plain, -1, cut))
         if shared.any():
-            rows.append((walked, diagonal, [float(x) for x in shared], share_at, cut))
+            rows.append((shared, share_at, cut))
     return rows

@@ -12,13 +12,14 @@ from codesign.mappers.imperfect.joint.boundaries import Boundaries, list_boundar
 from codesign.mappers.imperfect.joint.cells import SMALL, Cells, cross, list_cells, list_live
 from codesign.mappers.imperfect.joint.counts import Ceilings, ceilings
 from codesign.mappers.imperfect.joint.fan_outs import list_fan_outs
-from codesign.mappers.imperfect.joint.least_costs import base_of, room_for_spread
+from codesign.mappers.imperfect.joint.least_costs import Spread, base_of, room_for_spread
 from codesign.mappers.imperfect.joint.list_profiles import Limits, Vectors, list_profiles
 from codesign.mappers.imperfect.joint.outer_costs import OuterCosts, drop_hopeless
 from codesign.mappers.imperfect.joint.walk_kernel import States, walk_level
 from codesign.mappers.imperfect.joint.walk_tables import Cut, Profile, Walk
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.nest import FloatArray, IntArray
+from codesign.workloads.touched import touched_words
 
 MOST_GRID = 4_000_000
 """Places of a grid of cells that are listed at most."""
@@ -55,7 +56,9 @@ class JointProblem:
     @cached_property
     def data(self) -> Boundaries:
         """What crosses into every level."""
-        return list_boundaries(self.arrays, self.keep, self.dims)
+        computation = self.problem.computation
+        words = [touched_words(computation, t) for t in computation.tensors]
+        return list_boundaries(self.arrays, self.keep, self.dims, words)
 
     @cached_property
     def fan_outs(self) -> Vectors | None:
@@ -120,21 +123,17 @@ class JointProblem:
         nowhere = np.ones((len(self.keep), len(self.dims)), np.int64)
         prices = np.array([self.energy, *(self.port_prices(v, w, nowhere) for v, w in self.ports)])
         chosen, cycles, energy, complete, looks = list_profiles(
-            self.data, prices, np.array([v for v, _ in self.ports], np.int64), self.fan_outs,
+            self.data, prices, np.array([v for v, _ in self.ports], np.int64), self.fan_outs, self.undecided(),
             self.output_words, self.energy if outer is None else outer.price, limits,
         )  # fmt: skip
         self.looks += looks
         return (chosen, cycles, energy) if complete else None
 
-    @cached_property
-    def unknown_sharing(self) -> FloatArray:
-        """``T x L`` what diagonals leave of the words of a fan-out at least, whatever it does."""
-        data, children = self.data, self.arrays.fanout.prod(axis=1).astype(float)
-        found = np.ones((len(data.related), len(children)))
-        for t, terms in enumerate(np.diff(data.first_term, axis=1)):
-            if terms.max() > 1:
-                found[t] = 1.0 / np.sqrt(children)
-        return found
+    def undecided(self) -> Spread:
+        """Fan-outs that may do anything, with room for what they share."""
+        ones = np.ones((len(self.keep), len(self.dims)), np.int64)
+        children = self.arrays.fanout.prod(axis=1).astype(np.int64)
+        return room_for_spread(ones, ones.copy(), self.keep.shape[1])._replace(unknown=children)
 
     @cached_property
     def ports(self) -> list[tuple[int, bool]]:

@@ -10,7 +10,6 @@
 import heapq
 import math
 from dataclasses import dataclass, field, replace
-from itertools import product
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from codesign.cost.columns import CYCLES
 from codesign.cost.packed import VALID
 from codesign.mappers.driver import OBJECTIVE_CODE, Encoded, value_of
 from codesign.mappers.exact.incumbent import Goal, Incumbent
-from codesign.mappers.imperfect.bound import least_value
+from codesign.mappers.imperfect.bound import MOST_FREE, keep_sets, least_cycles, least_energy
 from codesign.mappers.imperfect.joint.joint_problem import MOST_PROFILES, JointProblem
 from codesign.mappers.imperfect.joint.nest_of_walk import cut_of_walk, state_of_walk
 from codesign.mappers.imperfect.joint.outer_costs import OuterCosts
@@ -29,7 +28,6 @@ from codesign.mappers.imperfect.joint.walk_tables import Cut, Profile
 from codesign.mapping.nest import FloatArray, IntArray
 from codesign.mapping.space import MapState, kept_and_free
 
-MOST_KEEP_SETS = 16
 FEW_OPENED = 8
 """Profiles up to which the outer levels are not bounded by themselves."""
 FIRST_OPENED = 32
@@ -249,33 +247,30 @@ def search_jointly(
         effort: Steps of the program.
         deadline: On `clock.wall_seconds`.
     """
-    problem = encoded.source
+    problem, least = encoded.source, math.inf
     best = Best(encoded.kernel, Goal(objective), deadline, effort, tolerance=_EQUAL, value=value)
     keep, free = kept_and_free(problem)
-    coarse = least_value(problem, objective)
-    if 2 ** len(free) > MOST_KEEP_SETS or not math.isfinite(value) or value <= coarse * (1.0 + _EQUAL):
-        return coarse, None
+    if len(free) > MOST_FREE or not math.isfinite(value):
+        return 0.0, None
     arrays = encode_problem(problem.computation, problem.architecture, encoded.reuse)
-    least = math.inf
-    for choice in product((0, 1), repeat=len(free)):
-        chosen = keep.copy()
-        for (v, t), kept in zip(free, choice, strict=True):
-            chosen[v, t] = kept
+    cycles = least_cycles(problem, arrays)
+    for chosen in keep_sets(keep, free):
         joint = JointProblem(problem, arrays, chosen)
-        least = min(least, _of_keep_set(joint, encoded, best))
-    return max(coarse, min(least, best.value)), best.state
+        energy = least_energy(joint)
+        coarse = objective.score(energy, cycles)
+        if best.beaten_by(coarse):
+            searched = not best.overdue or math.isinf(least)  # one keep set at least
+            least = min(least, max(coarse, _of_keep_set(joint, encoded, best, energy, cycles) if searched else 0.0))
+    return min(least, best.value), best.state
 
 
-def _of_keep_set(joint: JointProblem, encoded: Encoded, best: Best) -> float:
-    """The bound of one keep set; 0 where its profiles are too many."""
-    objective, problem = best.goal.objective, joint.problem
-    most = math.inf
+def _of_keep_set(joint: JointProblem, encoded: Encoded, best: Best, energy_floor: float, cycles_floor: float) -> float:
+    """The bound of one keep set, given what no mapping of it is below; 0 where its profiles are too many."""
+    objective, most = best.goal.objective, math.inf
     if objective is Objective.LATENCY:
         most = best.value
     elif objective is Objective.EDP:
-        floor = least_value(problem, Objective.ENERGY)
-        most = best.value / floor if floor > 0.0 else math.inf
-    cycles_floor = least_value(problem, Objective.LATENCY)
+        most = best.value / energy_floor if energy_floor > 0.0 else math.inf
     outer, busy = None, None
     proven, done, resolved = 0.0, 0.0, math.inf
     for share, room in ((1.0 - NEAR, MOST_PROFILES), (1.0, _FEW_PROFILES)):

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codesign.core.jit import njit
+from codesign.core.jit import njit, njit_inline
 from codesign.mappers.imperfect.joint.boundaries import Boundaries
 from codesign.mappers.imperfect.joint.counts import at_least, next_ceiling
 from codesign.mapping.nest import FloatArray, IntArray
@@ -59,11 +59,22 @@ def words_of(t: int, data: Boundaries, spread: Spread, inner: int) -> float:
     return product
 
 
+@njit_inline
+def paid_words(k: int, b: int, number: float, least: float, data: Boundaries, spread: Spread) -> float:
+    """Words of a term that are paid: diagonals share some, at `least` so many are sent, and first visits of the output are free."""
+    t = data.tensor[b]
+    for m in range(data.cut[k], min(data.level[b], data.shares.shape[0])):
+        if data.shares[m] == 1 and spread.sharing[t, m] < 1.0:
+            number = np.floor(number * spread.sharing[t, m] * ROUNDED)
+    off = spread.shared_words[data.share[k]] if data.share[k] >= 0 else 0.0
+    return max(0.0, max(number, least) - off)
+
+
 @njit
 def charge(b: int, price: FloatArray, data: Boundaries, spread: Spread) -> float:
     """Least cost of a boundary that closes last, with one tile outside all fan-outs (rules IB9, IB11)."""
     t, v, bounds = data.tensor[b], data.level[b], data.bounds
-    factor, fewest, sharing = spread.factor, spread.fewest, spread.sharing
+    factor, fewest = spread.factor, spread.fewest
     words = words_of(t, data, spread, v)
     total = 0.0
     for k in range(data.start[b], data.start[b + 1]):
@@ -74,41 +85,38 @@ def charge(b: int, price: FloatArray, data: Boundaries, spread: Spread) -> float
             if data.related[t, d] == 0:
                 times, every = 1, True
                 for m in range(v):
-                    if data.walked[k, m] == 1:
+                    if m < data.cut[k] or data.shares[m] == 0:
                         times = at_least(times, factor[m, d], fewest[m, d])
                         if every:
                             times = next_ceiling(times, bounds[d])
                     elif factor[m, d] > 1:
                         every = False
                 number *= times
-        for m in range(v):
-            if data.diagonal[k, m] == 1 and sharing[t, m] < 1.0:
-                number = np.floor(number * sharing[t, m] * ROUNDED)
-        off = spread.shared_words[data.share[k]] if data.share[k] >= 0 else 0.0
-        total += price[k] * max(0.0, number - off)
+        total += price[k] * paid_words(k, b, number, 0.0, data, spread)
     return total
 
 
 @njit
 def at_macs(b: int, price: FloatArray, data: Boundaries, spread: Spread) -> float:
-    """Least cost of what the MACs ask for: every step, shared by children that want the same word (rule IB10)."""
+    """Least cost of what the MACs ask for: every step, shared by children that want the same word (rules IB3, IB10)."""
     t, total, bounds, factor = data.tensor[b], 0.0, data.bounds, spread.factor
     for k in range(data.start[b], data.start[b + 1]):
         if price[k] == 0.0:
             continue
-        number = 1.0
+        number, least = 1.0, 1.0
+        for m in range(data.cut[k], factor.shape[0]):
+            if data.shares[m] == 1:
+                least /= spread.unknown[m]
         for d in range(bounds.shape[0]):
-            together = 1
-            if data.related[t, d] == 0:
-                for m in range(factor.shape[0]):
-                    if data.walked[k, m] == 0:
+            together, every = 1, 1
+            for m in range(data.cut[k], factor.shape[0]):
+                if data.shares[m] == 1:
+                    every *= factor[m, d]
+                    if data.related[t, d] == 0:
                         together *= factor[m, d] * spread.unknown[m]
             number *= (bounds[d] + together - 1) // together
-        for m in range(factor.shape[0]):
-            if data.diagonal[k, m] == 1 and spread.sharing[t, m] < 1.0:
-                number = np.floor(number * spread.sharing[t, m] * ROUNDED)
-        off = spread.shared_words[data.share[k]] if data.share[k] >= 0 else 0.0
-        total += price[k] * max(0.0, number - off)
+            least *= bounds[d] / every
+        total += price[k] * paid_words(k, b, number, max(least * ROUNDED, float(data.distinct[t])), data, spread)
     return total
 
 

@@ -106,19 +106,9 @@ def _take(vectors: Vectors, data: Boundaries, spread: Spread, product: IntArray,
 
 
 @njit
-def _undecided(data: Boundaries, vectors: Vectors) -> Spread:
-    """What the fan-outs do before any of them is decided."""
-    levels, dims = vectors.start.shape[0] - 1, data.bounds.shape[0]
-    return Spread(
-        np.ones((levels, dims), np.int64), np.ones((levels, dims), np.int64), np.ones(levels),
-        np.ones((data.related.shape[0], levels)), vectors.children.copy(),
-    )  # fmt: skip
-
-
-@njit
 def list_profiles(
-    data: Boundaries, prices: FloatArray, port_level: IntArray, vectors: Vectors, output_words: float, outer: FloatArray,
-    limits: Limits,
+    data: Boundaries, prices: FloatArray, port_level: IntArray, vectors: Vectors, spread: Spread, output_words: float,
+    outer: FloatArray, limits: Limits,
 ) -> tuple[IntArray, FloatArray, FloatArray, bool, int]:  # fmt: skip
     """Profiles whose value may be at most `most`, from the outermost fan-out inwards (rule IB11).
 
@@ -127,6 +117,7 @@ def list_profiles(
     Args:
         prices: ``1 + ports`` rows of ``K``: energy of a word, then cycles of every port.
         port_level: ``ports`` its level; all of its instances work at a time.
+        spread: With no fan-out decided; overwritten.
         outer: ``K`` the part of the energy of a word that `Limits.least_outer` counts (rule IB16).
 
     Returns:
@@ -136,8 +127,7 @@ def list_profiles(
     left = _units_inside(vectors)
     chosen = np.empty((limits.room, levels), np.int64)
     cycles, energies = np.empty(limits.room), np.empty(limits.room)
-    product, spread = np.ones((levels + 1, dims), np.int64), _undecided(data, vectors)
-    each, at = np.zeros(data.level.shape[0]), start[:-1].copy()
+    product, each, at = np.ones((levels + 1, dims), np.int64), np.zeros(data.level.shape[0]), start[:-1].copy()
     v, n, looks = 0, 0, 0
     while v >= 0:
         if at[v] == start[v + 1]:

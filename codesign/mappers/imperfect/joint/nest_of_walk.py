@@ -1,5 +1,7 @@
 """The nest that a walk of the program stands for, as a state of the imperfect space."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from codesign.mappers.imperfect.joint.counts import ceilings
@@ -16,17 +18,11 @@ def state_of_walk(joint: JointProblem, space: MapSpace, chosen: IntArray, walk: 
     levels, n_dims = len(walk.cells), len(joint.data.bounds)
     table = np.ones((3 * levels, n_dims), np.int64)
     inner_first: list[list[int]] = [[] for _ in range(levels)]
-    last = int(walk.cells[0].cell[-1])
-    cell, s = last, 0
-    for v in range(levels):
-        loops, cell, s = _loops_of_level(walk, v, cell, s)
-        for d, f in loops:  # innermost first
+    for v, _, loops in _levels(joint, walk):
+        for d, f in loops:
             table[v, d] *= f
             if d not in inner_first[v]:
                 inner_first[v].append(d)
-        cell = int(walk.entry[v][s, cell])
-        if v < levels - 1:
-            s = int(np.flatnonzero(joint.arriving(v) == s)[0])
     for v in range(levels):
         sides = _split(joint, v, factor[v])
         if sides is None:
@@ -41,15 +37,10 @@ def cut_of_walk(joint: JointProblem, chosen: IntArray, walk: Walk, cuts: tuple[C
     levels, bounds = len(walk.cells), joint.data.bounds
     ends = np.zeros((levels, len(bounds)), np.int64)
     temporal = np.ones((levels, len(bounds)), np.int64)
-    cell, s = int(walk.cells[0].cell[-1]), 0
-    for v in range(levels):
-        ends[v] = walk.cells[v].number[cell]
-        loops, cell, s = _loops_of_level(walk, v, cell, s)
+    for v, end, loops in _levels(joint, walk):
+        ends[v] = walk.cells[v].number[end]
         for d, f in loops:
             temporal[v, d] *= f
-        cell = int(walk.entry[v][s, cell])
-        if v < levels - 1:
-            s = int(np.flatnonzero(joint.arriving(v) == s)[0])
     decided = {(cut.level, cut.dim) for cut in cuts if cut.equal}
     best, found = 1.0, None
     for v in range(1, levels):
@@ -63,23 +54,20 @@ def cut_of_walk(joint: JointProblem, chosen: IntArray, walk: Walk, cuts: tuple[C
     return found
 
 
-def _loops_of_level(walk: Walk, v: int, cell: int, s: int) -> tuple[list[tuple[int, int]], int, int]:
-    """Loops of one level, innermost first, and the cell and state at its fan-out."""
-    cells, source = walk.cells[v], walk.source[v]
-    states = source.shape[0]
-    loops: list[tuple[int, int]] = []
-    while source[s, cell] >= 0:
-        before, s_before = divmod(int(source[s, cell]), states)
-        for d in np.flatnonzero(cells.number[before] != cells.number[cell]):
-            n, left = int(cells.number[before, d]), int(cells.number[cell, d])
-            loops.append((int(d), -(-n // left) if -(-n // -(-n // left)) == left else _factor(n, left)))
-        cell, s = before, s_before
-    return loops[::-1], cell, s
-
-
-def _factor(count: int, left: int) -> int:
-    """The least factor that leaves `left` of `count` tiles."""
-    return next(f for f in range(1, count + 1) if -(-count // f) == left)
+def _levels(joint: JointProblem, walk: Walk) -> Iterator[tuple[int, int, list[tuple[int, int]]]]:
+    """Every level from the outside in: its number, the cell where its loops end, and its loops, innermost first."""
+    cell, s = int(walk.cells[0].cell[-1]), 0
+    for v, (cells, source, entry) in enumerate(zip(walk.cells, walk.source, walk.entry, strict=True)):
+        end, loops = cell, list[tuple[int, int]]()
+        while source[s, cell] >= 0:
+            before, s_before = divmod(int(source[s, cell]), len(source))
+            for d in np.flatnonzero(cells.number[before] != cells.number[cell]):
+                loops.append((int(d), -(-int(cells.number[before, d]) // int(cells.number[cell, d]))))
+            cell, s = before, s_before
+        yield v, end, loops[::-1]
+        cell = int(entry[s, cell])
+        if v < len(walk.cells) - 1:
+            s = int(np.flatnonzero(joint.arriving(v) == s)[0])
 
 
 def _split(joint: JointProblem, v: int, factor: IntArray) -> tuple[list[int], list[int]] | None:

@@ -15,7 +15,7 @@ from codesign.core.jit import njit
 from codesign.mappers.imperfect.joint.boundaries import Boundaries
 from codesign.mappers.imperfect.joint.cells import Cells
 from codesign.mappers.imperfect.joint.joint_problem import JointProblem
-from codesign.mappers.imperfect.joint.least_costs import Spread
+from codesign.mappers.imperfect.joint.least_costs import Spread, base_of
 from codesign.mappers.imperfect.joint.outer_costs import OuterCosts
 from codesign.mappers.imperfect.joint.walk_kernel import (
     States,
@@ -129,8 +129,9 @@ def outer_costs(joint: JointProblem, price: FloatArray) -> OuterCosts | None:
     level = int(wide[0])
     prices = outer_prices(data, price, level, levels)
     ones = np.ones(len(data.bounds), np.int64)
-    plain = np.ones((levels, len(ones)), np.int64)
-    spread = Spread(plain, plain, np.full(levels, joint.output_words), joint.unknown_sharing, np.ones(levels, np.int64))
+    spread = joint.undecided()
+    base_of(data, prices, spread, joint.output_words, np.zeros(len(data.level)))  # what diagonals leave at least
+    spread = spread._replace(shared_words=np.full(levels, joint.output_words), unknown=np.ones(levels, np.int64))
     value, cells, known = np.zeros((0, 0)), None, np.zeros((0, 0))
     for v in range(level + 1):
         inner = joint.cells(v, ones)

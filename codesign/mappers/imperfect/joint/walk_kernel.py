@@ -8,7 +8,7 @@ from codesign.core.jit import njit, njit_inline
 from codesign.mappers.imperfect.joint.boundaries import Boundaries
 from codesign.mappers.imperfect.joint.cells import Cells, SmallArray
 from codesign.mappers.imperfect.joint.counts import at_least, next_ceiling
-from codesign.mappers.imperfect.joint.least_costs import ROUNDED, Spread
+from codesign.mappers.imperfect.joint.least_costs import Spread, paid_words
 from codesign.mapping.nest import FloatArray, IntArray
 
 
@@ -38,13 +38,13 @@ def fill_times(
                 number = cells.axis_count[cells.axis_start[d] + i]
                 for k in range(data.start[b], data.start[b + 1]):
                     together = 1  # children further out that are served at once
-                    for m in range(v):
-                        if data.walked[k, m] == 0:
+                    for m in range(data.cut[k], v):
+                        if data.shares[m] == 1:
                             together *= factor[m, d]
                     asked = (number + together - 1) // together
                     every = together == 1  # whether these are all tiles there are
                     for m in range(v, inner):
-                        if data.walked[k, m] == 1:
+                        if m < data.cut[k] or data.shares[m] == 0:
                             asked = at_least(asked, factor[m, d], fewest[m, d])
                             if every:
                                 asked = next_ceiling(asked, data.bounds[d])
@@ -250,11 +250,8 @@ def fill_known(
         fill_words(b, cells.place, along, data, words)
         known[b] = 0.0
         for k in range(data.start[b], data.start[b + 1]):
-            if price[k] == 0.0:
-                continue
-            off = spread.shared_words[data.share[k]] if data.share[k] >= 0 else 0.0
-            inner = min(data.level[b], spread.sharing.shape[1])
-            add_term(k, b, cells.place, times, data, spread.sharing, inner, words, price[k], off, known)
+            if price[k] != 0.0:
+                add_term(k, b, cells.place, times, data, spread, words, price[k], known)
 
 
 @njit
@@ -283,17 +280,14 @@ def fill_words(b: int, place: SmallArray, along: IntArray, data: Boundaries, wor
 
 @njit
 def add_term(
-    k: int, b: int, place: SmallArray, times: IntArray, data: Boundaries, sharing: FloatArray, inner: int,
-    words: FloatArray, price: float, off: float, known: FloatArray,
+    k: int, b: int, place: SmallArray, times: IntArray, data: Boundaries, spread: Spread, words: FloatArray, price: float,
+    known: FloatArray,
 ) -> None:  # fmt: skip
     """Add the cost of one term at every cell."""
-    t, related, diagonal = data.tensor[b], data.related, data.diagonal
+    t, related = data.tensor[b], data.related
     for c in range(words.shape[0]):
         number = words[c]
         for d in range(related.shape[1]):
             if related[t, d] == 0:
                 number *= times[k, d, place[c, d]]
-        for m in range(inner):
-            if diagonal[k, m] == 1 and sharing[t, m] < 1.0:
-                number = np.floor(number * sharing[t, m] * ROUNDED)
-        known[b, c] += price * max(0.0, number - off)
+        known[b, c] += price * paid_words(k, b, number, 0.0, data, spread)

@@ -105,6 +105,7 @@ def test_the_bound_holds_and_annealing_finds_the_least_of_all(capacity: float, o
     for computation in (
         Computation.parse("O[m] += I[m,k] * W[k]", m=5, k=7),
         Computation.parse("O[p] += I[p+r] * W[r]", p=7, r=3),
+        Computation.parse("O[p] += I[2*p+2*r] * W[r]", p=4, r=3),  # words between those used belong to tiles
     ):
         problem = MappingProblem(computation, machine(capacity), imperfect=True)
         least = every_value(problem, objective)

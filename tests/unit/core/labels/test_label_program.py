@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from codesign.core.factors import divisors
+from codesign.core.labels.program import STEPS, LabelProgram, Link, lattice_graph, prime_steps, sweep_limit
+from codesign.core.labels.sweep import MODES, Limits, Stage
 from codesign.mappers.exact.problem.grid_steps import grown, offer_window_loop, offer_window_loops
 from codesign.mappers.exact.problem.lattice import make_lattice
-from codesign.mappers.labels.program import STEPS, LabelProgram, Link, lattice_graph, prime_steps, sweep_limit
-from codesign.mappers.labels.sweep import MODES, Limits, Stage
 
 
 def one_stage() -> LabelProgram:

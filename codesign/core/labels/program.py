@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from codesign.core.factors import prime_factors
-from codesign.mappers.labels.sweep import Array, Begin, Graph, Labels, Limits, Stage, carry_over, least_to_go, sweep
+from codesign.core.labels.sweep import Array, Begin, Graph, Labels, Limits, Stage, carry_over, least_to_go, sweep
 
 STEPS = (0.02, 0.08, 0.3, 1.0, 5.0)
 """How far above its bound a part of the space is swept the first time, the second, ..."""
