@@ -339,8 +339,8 @@ def _level_figures(architecture: Architecture, k: int) -> PartFigures:
     }
     most = {
         "capacity_bytes": _or_infinite(level.capacity_bytes),
-        "read": _or_infinite(level.read_bandwidth_words_per_cycle),
-        "write": _or_infinite(level.write_bandwidth_words_per_cycle),
+        "read": _or_infinite(level.words_per_cycle[0]),
+        "write": _or_infinite(level.words_per_cycle[1]),
         "separate": float(level.ports is Ports.SEPARATE),
     }
     return least, most, (level.kind, level.word_bits, level.one_element_per_word, level.keep)

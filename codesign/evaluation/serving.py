@@ -206,7 +206,7 @@ def compute_bound_batch(spec: ServingSpec, architecture: Architecture) -> int | 
     Both at their peak, all chips together; None where the caches alone keep DRAM busy longer, whatever the batch.
     """
     dram = architecture.levels[0]
-    words = dram.read_bandwidth_words_per_cycle
+    words, _ = dram.words_per_cycle
     if words is None:
         return 1
     weight_bits, _, cache_bits = spec.widths(architecture.mac.bits)
