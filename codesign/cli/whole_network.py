@@ -426,8 +426,7 @@ def _layer_table(result: "NetworkResult") -> "Table":
 
 
 def _layer_row(layer: "LayerResult", total_cycles: float) -> tuple[str, ...]:
-    cost, found = layer.result.cost, layer.result
-    assert cost is not None
+    cost, found = layer.mapped.cost, layer.result
     proof: str = found.proof.value if found.gap is None or found.gap == 0 else f"gap {found.gap:.2%}"
     return (
         layer.name,

@@ -8,7 +8,7 @@ simulations are all there is to a run, annealing by simulated cycles goes on fro
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol, cast, final
+from typing import TYPE_CHECKING, cast, final
 
 from codesign.arch.architecture import Architecture
 from codesign.core import clock
@@ -22,7 +22,7 @@ from codesign.evaluation.design import DesignEvaluator, Evaluation, describe_arc
 from codesign.evaluation.detail import NoDetail
 from codesign.evaluation.generated import is_generated
 from codesign.evaluation.metrics import Metrics
-from codesign.evaluation.network import LayerResult, evaluate_workload
+from codesign.evaluation.network import MappedLayer, evaluate_workload
 from codesign.evaluation.records import LayerRecord
 from codesign.hardware.analytical import side_of_table
 from codesign.hardware.timed import in_layouts, timed_run, timing_at
@@ -379,30 +379,6 @@ class TimedNetwork:
         ]
 
 
-class MappedLayer(Protocol):
-    """A layer with its mapping and analytical cost, such as a `codesign.evaluation.replay.ReplayedLayer`."""
-
-    @property
-    def name(self) -> str:
-        """Of the first operator like it."""
-
-    @property
-    def count(self) -> float:
-        """How many operators are like it."""
-
-    @property
-    def computation(self) -> Computation:
-        """The computation that the layer runs."""
-
-    @property
-    def mapping(self) -> Mapping:
-        """The mapping that is simulated."""
-
-    @property
-    def cost(self) -> Cost:
-        """The cost of the mapping by the analytical model."""
-
-
 def time_mappings(
     layers: Sequence[MappedLayer],
     vector_cycles: float,
@@ -453,31 +429,10 @@ def time_mappings(
     return replace(network, timeline=(slowest.name, run_of(slowest, EVENTS_SHOWN).events))
 
 
-@final
-@dataclass(frozen=True)
-class _Mapped:
-    """A layer as the evaluation of networks gives it."""
-
-    name: str
-    count: float
-    computation: Computation
-    mapping: Mapping
-    cost: Cost
-
-
-def _mapped(layers: Sequence[LayerResult]) -> list[_Mapped]:
-    found = []
-    for layer in layers:
-        mapping, cost = layer.result.mapping, layer.result.cost
-        assert mapping is not None and cost is not None
-        found.append(_Mapped(layer.name, layer.count, layer.computation, mapping, cost))
-    return found
-
-
 def time_network(result: "NetworkResult", timing: Timing, *, operation_limit: int = OPERATION_LIMIT) -> TimedNetwork:
     """Simulate every distinct layer of a mapped network: see `time_mappings`."""
     return time_mappings(
-        _mapped(result.layers),
+        [layer.mapped for layer in result.layers],
         result.vector.latency_cycles,
         result.architecture,
         timing,
@@ -522,7 +477,11 @@ class EventEvaluator:
         if isinstance(result, Infeasible):
             return Evaluation(None, result, clock.wall_seconds() - started, NoDetail(), described)
         timed = time_mappings(
-            _mapped(result.layers), result.vector.latency_cycles, architecture, timing, reuse=judged.options.reuse
+            [layer.mapped for layer in result.layers],
+            result.vector.latency_cycles,
+            architecture,
+            timing,
+            reuse=judged.options.reuse,
         )
         metrics = with_latency(result.metrics, timed.latency_cycles / architecture.clock_hz)
         record = result.to_json()
