@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, ClassVar, final
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.json_types import JsonObject
@@ -42,6 +42,8 @@ class TimingOptions:
         candidates: Mappings of a layer, best by the analytical model, that are simulated and ranked again.
     """
 
+    panel: ClassVar[str] = "Timing"
+
     timing: str = ANALYTICAL
     timing_table: str | None = None
     trace: str | Path | None = None
@@ -53,9 +55,7 @@ class TimingOptions:
             raise unknown_name("timing", self.timing, TIMINGS)
         for name, value in (("timing_table", self.timing_table), ("trace", self.trace)):
             if value is not None and not self.event:
-                raise UserError(
-                    f"`{name}` is read with timing='event' only", hint="give timing='event', or leave it out"
-                )
+                raise UserError(f"`{name}` is an option of `timing` event", hint="give `timing` event, or leave it out")
         for name, number in (("operation_limit", self.operation_limit), ("candidates", self.candidates)):
             if number < 1:
                 raise UserError(f"`{name}` must be >= 1, got {number}")
