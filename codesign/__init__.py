@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from codesign.library.other_rules import map_files as map_files
     from codesign.library.scheduling import ScheduleOptions as ScheduleOptions
     from codesign.library.scheduling import schedule as schedule
-    from codesign.library.serving import ServeOptions as ServeOptions
+    from codesign.library.serve_options import ServeOptions as ServeOptions
     from codesign.library.serving import serve as serve
     from codesign.library.studies import compare as compare
     from codesign.library.studies import open_study as open_study
@@ -60,7 +60,8 @@ _OFFERED = {
     "map_files": "codesign.library.other_rules",
     "ScheduleOptions": "codesign.library.scheduling",
     "schedule": "codesign.library.scheduling",
-    **dict.fromkeys(("ServeOptions", "serve"), "codesign.library.serving"),
+    "ServeOptions": "codesign.library.serve_options",
+    "serve": "codesign.library.serving",
     "BuildOptions": "codesign.library.build_options",
     "build": "codesign.library.building",
     "TensorizeOptions": "codesign.library.tensorizing",

@@ -52,7 +52,7 @@ class TimingOptions:
 
     def __post_init__(self) -> None:
         if self.timing not in TIMINGS:
-            raise unknown_name("timing", self.timing, TIMINGS)
+            raise unknown_name("`timing`", self.timing, TIMINGS)
         for name, value in (("timing_table", self.timing_table), ("trace", self.trace)):
             if value is not None and not self.event:
                 raise UserError(f"`{name}` is an option of `timing` event", hint="give `timing` event, or leave it out")
