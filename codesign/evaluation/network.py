@@ -226,7 +226,6 @@ def evaluate_workload(
     architecture: Architecture,
     mapper: Mapper,
     options: EvaluationOptions | None = None,
-    progress: Progress | None = None,
 ) -> WorkloadResult | Infeasible:
     """Judge an architecture by a workload, every layer with the best mapping the mapper finds (rules E1-E6).
 
@@ -235,7 +234,6 @@ def evaluate_workload(
         architecture: Energies and areas filled in.
         mapper: The inner search.
         options: How to judge; default: each layer's EDP, activations through DRAM.
-        progress: Told as layers are done.
 
     Returns:
         The result, or the first layer without a valid mapping and the reason.
@@ -248,7 +246,7 @@ def evaluate_workload(
     area_mm2 = architecture.area_mm2
     if area_mm2 is None:
         raise UserError("some part has no area", where=f"architecture {architecture.name!r}", hint="name a technology")
-    found = run_workload(workload, architecture, mapper, options, progress)
+    found = run_workload(workload, architecture, mapper, options)
     if isinstance(found, Infeasible):
         return found
     latency_s = found.latency_cycles / architecture.clock_hz

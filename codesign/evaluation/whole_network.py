@@ -199,8 +199,6 @@ def evaluate_network(
     architecture: Architecture,
     mappings: MappingABC[LayerKey, Mapping],
     options: EvaluationOptions | None = None,
-    *,
-    progress: Progress | None = None,
 ) -> NetworkResult | Infeasible:
     """What a network costs with mappings that are given, one for every distinct layer.
 
@@ -209,7 +207,6 @@ def evaluate_network(
         architecture: Energies filled in.
         mappings: By `layer_key` of the layer.
         options: What happens between layers, which reuse rule holds; nothing is searched.
-        progress: Told as layers are done.
 
     Returns:
         The result, or the first layer whose mapping does not fit and the reason.
@@ -237,7 +234,7 @@ def evaluate_network(
             where=f"network {network.name!r}",
             hint="give mappings of this network alone",
         )
-    return map_network(network, architecture, GivenMappings(mappings), options, progress=progress)
+    return map_network(network, architecture, GivenMappings(mappings), options)
 
 
 @final

@@ -135,16 +135,13 @@ def check_judge(judge: Judge) -> DesignEvaluator:
     return evaluate
 
 
-def mapping_front(
-    study: Study, judge: Judge, limit_s: float | None = None, progress: Progress | None = None
-) -> MappingFront:
+def mapping_front(study: Study, judge: Judge, limit_s: float | None = None) -> MappingFront:
     """Find the Pareto set over mappings of every evaluated design that may add to the front, and merge them.
 
     Args:
         study: Judged layer by layer.
         judge: What judged the designs of the study.
         limit_s: Seconds for each layer's set; default `LAYER_LIMIT_S`.
-        progress: Told as designs are done.
 
     Raises:
         UserError: The judge's mappings are not those that bounds hold for.
@@ -158,15 +155,13 @@ def mapping_front(
     found: list[Compromise] = []
     seen = np.zeros((0, len(study.objectives)))
     designs, proven = 0, True
-    for done, k in enumerate(order):
+    for k in order:
         if len(seen) == 0 or not (seen <= low[k]).all(axis=1).any():
             added, complete = _of_design(study, evaluate, trials[k], limit_s or LAYER_LIMIT_S)
             designs, proven = designs + 1, proven and complete
             found += added
             values = _values(study, found)
             seen = front(values) if len(values) else seen
-        if progress is not None:
-            progress(done + 1, len(order))
     return MappingFront(_undominated(study, found), designs, len(order) - designs, proven)
 
 

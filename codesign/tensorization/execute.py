@@ -188,25 +188,25 @@ def _accumulate(
     result[tuple(where)] = part + used.transpose(np.argsort(order))
 
 
-def scaled_down(choice: TensorizeChoice, tiles: int = 2, largest_tile: int = 2) -> TensorizeChoice:
-    """The same match on a small instance: tiles of at most `largest_tile`, about `tiles` of them a dimension, the last one ragged.
+def scaled_down(choice: TensorizeChoice) -> TensorizeChoice:
+    """The same match on a small instance: tiles of at most 2, about 2 of them a dimension, the last one ragged.
 
     Whether a match is sound depends on how the notation is built, not on sizes, so this is what a proof needs to run.
     """
-    sizes = {d: min(b, largest_tile) for d, b in choice.intrinsic.computation.sizes.items()}
+    sizes = {d: min(b, 2) for d, b in choice.intrinsic.computation.sizes.items()}
     small = Intrinsic(choice.intrinsic.name, choice.intrinsic.computation.with_bounds(**sizes))
     tile = {dim: sizes[index] for index, dim in choice.match.index_map}
     silent = {dim for index, dim in choice.match.index_map if index in choice.intrinsic.computation.reduced_dims}
     bounds = {}
     for dim, bound in choice.computation.sizes.items():
-        wanted = tile.get(dim, 1) * tiles
+        wanted = tile.get(dim, 1) * 2
         ragged = dim in tile and tile[dim] > 1 and not (dim in silent and choice.unmaskable)
         bounds[dim] = min(bound, wanted + 1 if ragged else wanted)
     return TensorizeChoice(choice.computation.with_bounds(**bounds), small, choice.match)
 
 
-def proves_equal(choice: TensorizeChoice, seed: int = 0) -> bool:
+def proves_equal(choice: TensorizeChoice) -> bool:
     """Whether running a small instance of the choice gives exactly `affine_einsum`'s numbers."""
     small = scaled_down(choice)
-    inputs = random_inputs(small.computation, seed)
+    inputs = random_inputs(small.computation, 0)
     return np.array_equal(run_choice(small, inputs), affine_einsum(small.computation, inputs))
