@@ -18,8 +18,8 @@ from codesign.core.json_types import Json, JsonObject
 from codesign.core.point import Point
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible, evaluate
-from codesign.evaluation.design import DesignEvaluator, Evaluation, describe_architecture
-from codesign.evaluation.detail import NoDetail
+from codesign.evaluation.design import DesignEvaluator, Evaluation, judged
+from codesign.evaluation.detail import LayersDetail
 from codesign.evaluation.generated import is_generated
 from codesign.evaluation.metrics import Metrics
 from codesign.evaluation.network import MappedLayer, evaluate_workload
@@ -468,20 +468,21 @@ class EventEvaluator:
 
     def __call__(self, point: Point) -> Evaluation:
         """Evaluate one design."""
-        started = clock.wall_seconds()
-        judged, architecture = self.inner, self.inner.space.build(point)
+        return judged(self.inner.space, point, lambda architecture: self._judge(architecture, point))
+
+    def _judge(self, architecture: Architecture, point: Point) -> tuple[Metrics, LayersDetail] | Infeasible:
+        inner = self.inner
         timing = timing_for(architecture) if self.table is None else timing_at(load_timing(self.table), point)
-        described = describe_architecture(architecture)
-        mapper = EventMapper(judged.mapper, timing, self.candidates, walks=0)
-        result = evaluate_workload(judged.workload, architecture, mapper, judged.options)
+        mapper = EventMapper(inner.mapper, timing, self.candidates, walks=0)
+        result = evaluate_workload(inner.workload, architecture, mapper, inner.options)
         if isinstance(result, Infeasible):
-            return Evaluation(None, result, clock.wall_seconds() - started, NoDetail(), described)
+            return result
         timed = time_mappings(
             [layer.mapped for layer in result.layers],
             result.vector.latency_cycles,
             architecture,
             timing,
-            reuse=judged.options.reuse,
+            reuse=inner.options.reuse,
         )
         metrics = with_latency(result.metrics, timed.latency_cycles / architecture.clock_hz)
         record = result.to_json()
@@ -489,8 +490,7 @@ class EventEvaluator:
             cast(LayerRecord, {**layer, **item.to_json(), "latency_cycles": layer["latency_cycles"]})
             for layer, item in zip(record["layers"], timed.layers, strict=True)
         ]
-        detail = replace(result.detail(), metrics=metrics.to_dict(), layers=tuple(layers))
-        return Evaluation(metrics, None, clock.wall_seconds() - started, detail, described)
+        return metrics, replace(result.detail(), metrics=metrics.to_dict(), layers=tuple(layers))
 
 
 def with_latency(metrics: Metrics, latency_s: float) -> Metrics:
