@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, cast
 
 import typer
 
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from codesign.scheduling.protocol import ScheduleResult
     from codesign.timing.simulate import Run
 
-_Choice = TypeVar("_Choice", bound=Enum)
 SPILLS_SHOWN = 12
 """Spills the text output lists."""
 _GRAPH = NETWORK | {"capacity", "parameters", "unfused", "html", "out", "timing", "timing_table", "trace"}

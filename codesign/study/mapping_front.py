@@ -4,7 +4,7 @@ Bounds of designs hold for all mappings. So where the study's front is proven, n
 is better than the evaluated ones by more than the proven epsilon, and the Pareto sets of the evaluated designs make up the whole front.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -31,9 +31,6 @@ MAPPING_FRONT_FILE = "per_design.json"
 
 LAYER_LIMIT_S = 60.0
 """Seconds for a layer's Pareto set where the study gives no limit."""
-
-Progress = Callable[[int, int], None]
-"""Called with (designs done, designs in all)."""
 
 
 @final
