@@ -166,25 +166,14 @@ class NetworkRequest:
         Raises:
             UserError: The support is unknown, or the architecture names no technology to cost it.
         """
-        zeros = self.known_zeros()
-        if zeros is None or self.zero_support is None:
+        if self.known_zeros() is None or self.zero_support is None:
             return architecture
-        from codesign.arch.technology_files import load_technology
-        from codesign.arch.zero_support import ZeroSupport, knowing_zeros
-        from codesign.core.errors import unknown_name
+        from codesign.arch.zero_support import ZeroSupport
+        from codesign.core.errors import member_of
+        from codesign.evaluation.choices import Choices
 
-        known = [s.value for s in ZeroSupport]
-        if self.zero_support not in known:
-            raise unknown_name("support for zeros", self.zero_support, known)
-        if architecture.technology is None:
-            raise UserError(
-                "support for zeros needs a technology to cost it",
-                where=f"architecture {architecture.name!r}",
-                hint="give `technology: cmos-22nm`",
-            )
-        places = {kind: zeros.position_bits(kind) for kind in zeros.kinds}
-        table = load_technology(architecture.technology).arithmetic
-        return knowing_zeros(architecture, table, ZeroSupport(self.zero_support), places)
+        support = member_of(ZeroSupport, self.zero_support, "support for zeros")
+        return Choices(zeros=(str(self.zeros),), supports=(support,)).built(architecture, {})
 
     def narrow(self, inputs: "Inputs") -> "Inputs":
         """One layer's inputs at the precision that is asked for.

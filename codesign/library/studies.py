@@ -198,15 +198,7 @@ def open_study(place: str | Path | None = None, *, storage: str | None = None, n
     Raises:
         UserError: There is no such study.
     """
-    from codesign.study.storage import is_url
-
-    if place is None and storage is None:
-        raise UserError("which study?", hint="give its folder, a .db file, or a storage URL with a name")
-    if place is not None and is_url(str(place)):
-        if storage is not None:
-            raise UserError(f"two databases: {str(place)!r} and {storage!r}", hint="give one")
-        return Exploration(Study.open(Path(), storage=str(place), name=name))
-    return Exploration(Study.open(place or Path(), storage=storage, name=name))
+    return Exploration(Study.at(place, storage, name))
 
 
 @final
