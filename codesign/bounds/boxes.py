@@ -28,7 +28,8 @@ from codesign.arch.architecture import (
 )
 from codesign.bounds.parts import Figures, Parts, shared_columns
 from codesign.core.errors import UserError
-from codesign.core.point import Point, PointValue
+from codesign.core.grid_space import GridSpace
+from codesign.core.point import PointValue
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -40,31 +41,6 @@ MOST_CHOICES = 200_000
 
 _PROBED = 8
 """Designs, and choices of each parameter, that are built to see what cannot be ordered."""
-
-
-class GridSpace(Protocol):
-    """What is needed of a search space here."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The parameter names, in column order."""
-
-    @property
-    def cardinalities(self) -> tuple[int, ...]:
-        """The number of choices of each parameter."""
-
-    @property
-    def ordered(self) -> tuple[bool, ...]:
-        """Which parameters have an order."""
-
-    def to_points(self, indices: Indices) -> list[Point]:
-        """The designs that rows of indices stand for, each by parameter name."""
-
-    def sample(self, count: int, rng: np.random.Generator) -> Indices:
-        """Valid rows drawn at random."""
-
-    def canonical(self, indices: Indices) -> Indices:
-        """Rows with index 0 where a parameter does not exist: rows that are equal then are one design."""
 
 
 class BuiltSpace(Protocol):
