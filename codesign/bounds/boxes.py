@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
-from typing import Any, Protocol, TypeAlias, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,10 +26,9 @@ from codesign.arch.architecture import (
     Ports,
     StorageLevel,
 )
-from codesign.bounds.parts import Figures, Parts, shared_columns
+from codesign.bounds.parts import BuiltSpace, Figures, Parts, shared_columns
 from codesign.core.errors import UserError
 from codesign.core.grid_space import GridSpace
-from codesign.core.point import PointValue
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -41,17 +40,6 @@ MOST_CHOICES = 200_000
 
 _PROBED = 8
 """Designs, and choices of each parameter, that are built to see what cannot be ordered."""
-
-
-class BuiltSpace(Protocol):
-    """What is needed of a hardware space here."""
-
-    @property
-    def space(self) -> Any:
-        """The search space of its points (`GridSpace`)."""
-
-    def build(self, point: Mapping[str, PointValue]) -> Architecture:
-        """The architecture of a point, energies and areas filled in."""
 
 
 @final
