@@ -11,6 +11,7 @@ from codesign.cli.inputs import warnings_to_stderr
 from codesign.cli.options import Fields, Flag, OutputFormat, check_format, command, refuse
 from codesign.cli.whole_network import NetworkRequest, Output, run_evaluate, run_map
 from codesign.core.errors import UserError, unknown_name
+from codesign.evaluation.specification import BEST, PARETO, PER_DESIGN
 from codesign.library.arguments import Sources
 from codesign.library.map_options import MapOptions
 
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from codesign.library.timing import TimingOptions
     from codesign.mapping.mapping import Mapping
     from codesign.workloads.computation import Computation
-
-
-PER_DESIGN = ("best", "pareto")
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ class WholeNetwork:
 
     mappings: Path | None = None
     out: Path | None = None
-    per_design: str = "best"
+    per_design: str = BEST
 
     def __post_init__(self) -> None:
         if self.per_design not in PER_DESIGN:
@@ -90,7 +88,7 @@ def evaluate(
     check_format(output_format)
     warnings_to_stderr()
     output = Output(output_format == "json", whole.out)
-    if network.network is not None and whole.per_design == "pareto":
+    if network.network is not None and whole.per_design == PARETO:
         given = {
             "--mappings": whole.mappings is not None,
             "--out": whole.out is not None,
@@ -108,7 +106,7 @@ def evaluate(
 
 
 def _refuse_for_a_layer(mappings: Path | None, out: Path | None, per_design: str) -> None:
-    pareto = per_design if per_design != "best" else None
+    pareto = per_design if per_design != BEST else None
     for flag, value in (("--mappings", mappings), ("--out", out), ("--per-design", pareto)):
         if value is not None:
             raise UserError(f"{flag} is an option of --network", hint=f"leave out {flag}, or give --network")

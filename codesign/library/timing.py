@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, final
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.json_types import JsonObject
+from codesign.evaluation.specification import ANALYTICAL, EVENT, TIMINGS
 
 if TYPE_CHECKING:
     from codesign.arch.architecture import Architecture
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
     from codesign.timing.simulate import Run
     from codesign.timing.table import Timing
     from codesign.workloads.computation import Computation
-
-ANALYTICAL, EVENT = "analytical", "event"
-TIMINGS = (ANALYTICAL, EVENT)
-"""As a study's file says them; kept apart so that one layer is mapped without loading studies."""
 
 DEFAULT_LIMIT = 20_000_000
 DEFAULT_CANDIDATES = 8
