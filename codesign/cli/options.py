@@ -141,7 +141,7 @@ class Fields:
             yield
         except UserError as error:
             hint = None if error.hint is None else re.sub(r"`(\w+)`", option, error.hint)
-            raise UserError(re.sub(r"`(\w+)`", option, error.message), where=error.where, hint=hint) from None
+            raise type(error)(re.sub(r"`(\w+)`", option, error.message), where=error.where, hint=hint) from None
 
     def _options(self) -> Iterator[tuple[Field[Any], Any, Flag]]:
         items = [item for item in fields(self.kind) if item.name not in self.left_out]
