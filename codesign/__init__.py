@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from codesign.library.build_options import BuildOptions as BuildOptions
     from codesign.library.building import build as build
     from codesign.library.certificates import check_certificate as check_certificate
-    from codesign.library.exploring import explore as explore
     from codesign.library.inputs import load_architecture as load_architecture
     from codesign.library.inputs import load_layer as load_layer
     from codesign.library.map_options import MapOptions as MapOptions
@@ -33,9 +32,10 @@ if TYPE_CHECKING:
     from codesign.library.other_rules import map_files as map_files
     from codesign.library.scheduling import ScheduleOptions as ScheduleOptions
     from codesign.library.scheduling import schedule as schedule
-    from codesign.library.serving import ServeOptions as ServeOptions
+    from codesign.library.serve_options import ServeOptions as ServeOptions
     from codesign.library.serving import serve as serve
     from codesign.library.studies import compare as compare
+    from codesign.library.studies import explore as explore
     from codesign.library.studies import open_study as open_study
     from codesign.library.tensorizing import TensorizeOptions as TensorizeOptions
     from codesign.library.tensorizing import tensorize as tensorize
@@ -60,12 +60,13 @@ _OFFERED = {
     "map_files": "codesign.library.other_rules",
     "ScheduleOptions": "codesign.library.scheduling",
     "schedule": "codesign.library.scheduling",
-    **dict.fromkeys(("ServeOptions", "serve"), "codesign.library.serving"),
+    "ServeOptions": "codesign.library.serve_options",
+    "serve": "codesign.library.serving",
     "BuildOptions": "codesign.library.build_options",
     "build": "codesign.library.building",
     "TensorizeOptions": "codesign.library.tensorizing",
     "tensorize": "codesign.library.tensorizing",
-    "explore": "codesign.library.exploring",
+    "explore": "codesign.library.studies",
     "TimingOptions": "codesign.library.timing",
     "check_certificate": "codesign.library.certificates",
     **dict.fromkeys(("BetweenLayers", "ChoicesSpec", "JudgeSpec", "WorkloadSpec"), "codesign.evaluation.specification"),

@@ -22,12 +22,14 @@ from typing import Any
 import numpy as np
 
 from codesign.arch.chiplet_cost import GEMINI_MONEY, Money, money
-from codesign.arch.many_core import Dies, ManyCore
+from codesign.arch.many_core import Buffer, Dies, Links, ManyCore, Memories, VectorMacCore
 from codesign.core.errors import UserError
+from codesign.core.rng import make_state
 from codesign.scheduling.segments.bound import bound_of
-from codesign.scheduling.segments.evaluate import GEMINI_START_RULES, SEMANTICS, Evaluation, Evaluator, Row
+from codesign.scheduling.segments.evaluate import GEMINI_START_RULES, SEMANTICS, SET_RULES, Evaluation, Evaluator, Row
 from codesign.scheduling.segments.kernels.fabric import LINKS, OWN
-from codesign.scheduling.segments.search import SearchSettings, TreeSearch, warm_up
+from codesign.scheduling.segments.layers import LayerKind, SegmentLayer, SegmentNetwork
+from codesign.scheduling.segments.search import SearchSettings, TreeSearch
 from experiments.manycore_contention import compare_searches, simulate_all
 from experiments.manycore_records import Run, Scheme, evaluator_of, read_runs
 
@@ -39,6 +41,20 @@ MARGIN = 0.97
 """Share of the time allowed that a search plans with: its last steps may take a little longer."""
 
 USES = ("buf_usage", "ifm_usage", "wgt_usage")
+
+
+def warm_up() -> None:
+    """Compile all kernels of the search by a search of two layers on two cores."""
+    small = Buffer(4096, 1.0, 1.0)
+    core = VectorMacCore(small, small, small, small, Buffer(2**20, 1.0, 1.0))
+    system = ManyCore("pair", 2, 1, 1, core, Links(16, 1.0), Memories((((0, 0),),), 16, 10.0))
+    first = SegmentLayer("a", LayerKind.CONV, 8, 8, 1, 1, 4, 4, in_h=4, in_w=4, weight_words=64, external_c=8)
+    second = SegmentLayer("b", LayerKind.CONV, 8, 8, 1, 1, 4, 4, in_h=4, in_w=4, weight_words=64, inputs=(0,))
+    evaluator = Evaluator(system, SegmentNetwork("pair", (first, second)), SET_RULES)
+    search = TreeSearch(evaluator, 2, SearchSettings(seconds=0.0))
+    search.run()
+    search.flat()
+    search._anneal(np.array([0.0, 0.0, 0.01, 0.01]), 1, make_state(0))
 
 
 @dataclass(frozen=True)

@@ -124,7 +124,7 @@ def record_of(kind: CoreKind) -> VectorMacCore:
     buffer = _outer_buffer(whole_architecture(kind), where)
     bytes_of_word, energy = buffer.word_bits / 8, buffer.energy
     assert energy is not None and buffer.capacity_bytes is not None
-    words = buffer.read_bandwidth_words_per_cycle
+    words, _ = buffer.words_per_cycle
     big = Buffer(int(buffer.capacity_bytes), energy.read_pj / bytes_of_word, energy.fill_pj / bytes_of_word)
     x, y = 1, 1
     for level in inside.levels:

@@ -18,7 +18,6 @@ from codesign.arch.chiplet_cost import (
     PLACEMENT,
     SCALE_7_NM,
     SRAM_UM2_PER_BYTE,
-    MoneyRules,
     money,
 )
 from codesign.arch.core_kinds import kind_counts, kinds_of
@@ -100,14 +99,9 @@ def with_sizes(system: ManyCore, sizes: Mapping[str, int]) -> ManyCore:
     return replace(system, core=replace(system.core, **changed))
 
 
-def architecture_of(system: ManyCore, rules: MoneyRules | None = None) -> Architecture:
-    """A system as levels of storage with areas, for reports: their sum is the area of all dies (rule M74).
-
-    Args:
-        system: The machine.
-        rules: Faults of the cost model to keep; None for none.
-    """
-    core, cost = system.core, money(system, rules)
+def architecture_of(system: ManyCore) -> Architecture:
+    """A system as levels of storage with areas, for reports: their sum is the area of all dies (rule M74)."""
+    core, cost = system.core, money(system)
     scale = (SCALE_7_NM if system.technology_nm == 7 else 1.0) * CORE_OVERHEAD * PLACEMENT / 1e6
     elements = core.elements_a * core.elements_o
     local_bytes = core.inputs.bytes + core.weights.bytes + core.sums.bytes

@@ -8,11 +8,11 @@ from typing import Protocol, final
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.bounds.boxes import BoxFigures, BuiltSpace, why_no_boxes
+from codesign.bounds.boxes import BoxFigures, why_no_boxes
 from codesign.bounds.buffered import is_buffered
 from codesign.bounds.layer import LayerFacts
 from codesign.bounds.machine_searches import Beside, MachineSearches
-from codesign.bounds.parts import Figures
+from codesign.bounds.parts import BuiltSpace, Figures
 from codesign.bounds.vector import VectorWork
 from codesign.evaluation.metrics import OBJECTIVES
 from codesign.mapping.nest import Nest

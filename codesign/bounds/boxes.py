@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
-from typing import Any, Protocol, TypeAlias, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +26,9 @@ from codesign.arch.architecture import (
     Ports,
     StorageLevel,
 )
-from codesign.bounds.parts import Figures, Parts, shared_columns
+from codesign.bounds.parts import BuiltSpace, Figures, Parts, shared_columns
 from codesign.core.errors import UserError
-from codesign.core.point import Point, PointValue
+from codesign.core.grid_space import GridSpace
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -40,42 +40,6 @@ MOST_CHOICES = 200_000
 
 _PROBED = 8
 """Designs, and choices of each parameter, that are built to see what cannot be ordered."""
-
-
-class GridSpace(Protocol):
-    """What is needed of a search space here."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The parameter names, in column order."""
-
-    @property
-    def cardinalities(self) -> tuple[int, ...]:
-        """The number of choices of each parameter."""
-
-    @property
-    def ordered(self) -> tuple[bool, ...]:
-        """Which parameters have an order."""
-
-    def to_points(self, indices: Indices) -> list[Point]:
-        """The designs that rows of indices stand for, each by parameter name."""
-
-    def sample(self, count: int, rng: np.random.Generator) -> Indices:
-        """Valid rows drawn at random."""
-
-    def canonical(self, indices: Indices) -> Indices:
-        """Rows with index 0 where a parameter does not exist: rows that are equal then are one design."""
-
-
-class BuiltSpace(Protocol):
-    """What is needed of a hardware space here."""
-
-    @property
-    def space(self) -> Any:
-        """The search space of its points (`GridSpace`)."""
-
-    def build(self, point: Mapping[str, PointValue]) -> Architecture:
-        """The architecture of a point, energies and areas filled in."""
 
 
 @final
@@ -339,8 +303,8 @@ def _level_figures(architecture: Architecture, k: int) -> PartFigures:
     }
     most = {
         "capacity_bytes": _or_infinite(level.capacity_bytes),
-        "read": _or_infinite(level.read_bandwidth_words_per_cycle),
-        "write": _or_infinite(level.write_bandwidth_words_per_cycle),
+        "read": _or_infinite(level.words_per_cycle[0]),
+        "write": _or_infinite(level.words_per_cycle[1]),
         "separate": float(level.ports is Ports.SEPARATE),
     }
     return least, most, (level.kind, level.word_bits, level.one_element_per_word, level.keep)

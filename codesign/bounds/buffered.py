@@ -217,8 +217,7 @@ def dram_cycles(dram: StorageLevel, moved: Floats, read: Floats, written: Floats
 
     Where reads and writes take turns, words beyond the least read and written go the quicker way.
     """
-    reads = dram.read_bandwidth_words_per_cycle or np.inf
-    writes = dram.write_bandwidth_words_per_cycle or np.inf
+    reads, writes = (words or np.inf for words in dram.words_per_cycle)
     fits = np.isfinite(moved)
     moved, read = np.where(fits, moved, 0.0), np.where(fits, read, 0.0)
     cycles = np.maximum(read / reads, written / writes)
@@ -268,17 +267,10 @@ def _prices(fanout: Fanout, buffer: StorageLevel, local: StorageLevel) -> Floats
 
 
 def _ports(buffer: StorageLevel, local: StorageLevel) -> Floats:
-    def bits(words: float | None, level: StorageLevel) -> float:
-        return np.inf if words is None else words * level.word_bits
+    def bits(level: StorageLevel) -> list[float]:
+        return [np.inf if words is None else words * level.word_bits for words in level.words_per_cycle]
 
-    inner = max(bits(local.read_bandwidth_words_per_cycle, local), bits(local.write_bandwidth_words_per_cycle, local))
-    return np.array(
-        [
-            bits(buffer.read_bandwidth_words_per_cycle, buffer),
-            bits(buffer.write_bandwidth_words_per_cycle, buffer),
-            inner,
-        ]
-    )
+    return np.array([*bits(buffer), max(bits(local))])
 
 
 @njit

@@ -59,7 +59,7 @@ class ChainTables:
         if len(architecture.levels) < 2 or architecture.instances[1] > 1:
             return cycles
         level = architecture.levels[1]
-        words = level.write_bandwidth_words_per_cycle
+        _, words = level.words_per_cycle
         if words is None:
             return cycles
         for k, facts in enumerate(self._layers):

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cached_property
-from typing import Any, Protocol, final
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +17,11 @@ from codesign.bounds.chosen import ChosenMappings
 from codesign.bounds.dram import DramTables
 from codesign.bounds.layer import LayerFacts
 from codesign.bounds.machine_searches import MachineSearches, optimistic
-from codesign.bounds.parts import Figures, Parts, PartTables, area_mm2, figures_of, leakage_w, projected
+from codesign.bounds.parts import BuiltSpace, Figures, Parts, PartTables, area_mm2, figures_of, leakage_w, projected
 from codesign.bounds.structure import prices_of, with_prices
 from codesign.bounds.vector import VectorWork
 from codesign.core.errors import UserError
 from codesign.core.goals import Objective
-from codesign.core.point import PointValue
 from codesign.cost.arrays import Reuse
 from codesign.evaluation.metrics import OBJECTIVES
 from codesign.evaluation.network import EvaluationOptions
@@ -64,17 +63,6 @@ _COVERED = frozenset({"objective", "budget", "seed", "reuse", "rules", "activati
 """Options that bounds take into account, or hold whatever their value; others must be at their default."""
 
 
-class BoundedSpace(Protocol):
-    """What is needed of a hardware space."""
-
-    @property
-    def space(self) -> Any:
-        """The search space of its points."""
-
-    def build(self, point: Mapping[str, PointValue]) -> Architecture:
-        """The architecture of a point, energies and areas filled in."""
-
-
 def why_not(options: EvaluationOptions, mapper: str) -> str | None:
     """Why designs judged like this have no bounds; None where they have (rule LB9)."""
     if mapper not in EVEN_MAPPERS:
@@ -92,7 +80,7 @@ def why_not(options: EvaluationOptions, mapper: str) -> str | None:
 
 
 def bounds_of(
-    space: BoundedSpace, workload: Workload | Network, options: EvaluationOptions | None = None, mapper: str = "exact"
+    space: BuiltSpace, workload: Workload | Network, options: EvaluationOptions | None = None, mapper: str = "exact"
 ) -> "DesignBounds":
     """The bounds of a space for a workload.
 
@@ -122,7 +110,7 @@ class DesignBounds:
 
     def __init__(
         self,
-        space: BoundedSpace,
+        space: BuiltSpace,
         workload: Workload | Network,
         options: EvaluationOptions | None = None,
         run_cycles: float | None = None,

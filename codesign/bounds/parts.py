@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from codesign.arch.architecture import Architecture, Arithmetic, Fanout, LevelKind, StorageLevel
 from codesign.arch.constants import Constant, scaled_fanout, scaled_level, scaled_mac
 from codesign.core.errors import UserError
-from codesign.core.point import Point, PointValue
+from codesign.core.grid_space import GridSpace
+from codesign.core.point import PointValue
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -25,15 +26,15 @@ Parts = Mapping[str, tuple[tuple[str, ...], ...]]
 Parts: LEVEL (sizes, energies, area), LEVEL.fanout, mac, clock, extra (area and leakage of the rest)."""
 
 
-class RowSpace(Protocol):
-    """What is needed of a search space here."""
+class BuiltSpace(Protocol):
+    """What is needed of a hardware space here."""
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The parameter names, in column order."""
+    def space(self) -> Any:
+        """The search space of its points (`GridSpace`)."""
 
-    def to_points(self, indices: Indices) -> list[Point]:
-        """The designs that rows of indices stand for, each by parameter name."""
+    def build(self, point: Mapping[str, PointValue]) -> Architecture:
+        """The architecture of a point, energies and areas filled in."""
 
 
 @final
@@ -177,7 +178,7 @@ class PartTables:
     """
 
     def __init__(
-        self, space: RowSpace, build: Callable[[Mapping[str, PointValue]], Architecture], parts: Parts
+        self, space: GridSpace, build: Callable[[Mapping[str, PointValue]], Architecture], parts: Parts
     ) -> None:
         self._space, self._build, self._parts = space, build, parts
         self._column = {name: k for k, name in enumerate(space.names)}
@@ -264,7 +265,7 @@ def _rest(architecture: Architecture) -> Floats:
 
 
 def figures_of(
-    space: RowSpace,
+    space: GridSpace,
     build: Callable[[Mapping[str, PointValue]], Architecture],
     indices: Indices,
     tables: PartTables | None,

@@ -209,7 +209,7 @@ def sizes_of(machine: Architecture) -> Floats:
     """What a machine can do, the more the better: ``5 L``."""
     found: list[float] = []
     for level in machine.levels:
-        limits = (level.capacity_bytes, level.read_bandwidth_words_per_cycle, level.write_bandwidth_words_per_cycle)
+        limits = (level.capacity_bytes, *level.words_per_cycle)
         found += [level.fanout.x, level.fanout.y, *(math.inf if v is None else v for v in limits)]
     return np.array(found)
 

@@ -80,10 +80,7 @@ def _bound(cost: "Cost") -> str:
 
 def bandwidth_text(level: StorageLevel) -> str:
     """Bytes per cycle of one instance as its ports share them: ``16, one port``, ``16 each way``, ``unlimited``."""
-    read, write = (
-        None if words is None else f"{words * level.word_bits / 8:.4g}"
-        for words in (level.read_bandwidth_words_per_cycle, level.write_bandwidth_words_per_cycle)
-    )
+    read, write = (None if words is None else f"{words * level.word_bits / 8:.4g}" for words in level.words_per_cycle)
     if read is None and write is None:
         return "unlimited"
     one_port = level.ports is Ports.SHARED

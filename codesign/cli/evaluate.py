@@ -1,29 +1,28 @@
 """`codesign evaluate`: what a given mapping costs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
 from codesign.cli.compiling import echo_json
-from codesign.cli.inputs import parse_reuse, warnings_to_stderr
-from codesign.cli.options import OutputFormat, check_format, command, refuse
-from codesign.cli.timing import TimingRequest
+from codesign.cli.inputs import warnings_to_stderr
+from codesign.cli.options import Fields, Flag, OutputFormat, check_format, command, refuse
 from codesign.cli.whole_network import NetworkRequest, Output, run_evaluate, run_map
 from codesign.core.errors import UserError, unknown_name
+from codesign.evaluation.specification import BEST, PARETO, PER_DESIGN
 from codesign.library.arguments import Sources
+from codesign.library.map_options import MapOptions
 
 if TYPE_CHECKING:
     from codesign.arch.architecture import Architecture
     from codesign.cost.arrays import Reuse
     from codesign.cost.cost import Cost, Infeasible
     from codesign.formats.load import Inputs
+    from codesign.library.timing import TimingOptions
     from codesign.mapping.mapping import Mapping
     from codesign.workloads.computation import Computation
-
-
-PER_DESIGN = ("best", "pareto")
 
 
 @dataclass(frozen=True)
@@ -41,11 +40,19 @@ class WholeNetwork:
 
     mappings: Path | None = None
     out: Path | None = None
-    per_design: str = "best"
+    per_design: str = BEST
 
     def __post_init__(self) -> None:
         if self.per_design not in PER_DESIGN:
             raise unknown_name("--per-design", self.per_design, PER_DESIGN)
+
+
+_FIELDS = Fields(
+    MapOptions,
+    flags={"trace": Flag(kind=Path)},
+    left_out=tuple({f.name for f in fields(MapOptions)} - {"reuse", "imperfect", "timing"} | {"candidates"}),
+)
+"""What is read where mappings are given."""
 
 
 def register(app: typer.Typer) -> None:
@@ -66,21 +73,7 @@ def evaluate(
     network: NetworkRequest,
     whole: WholeNetwork,
     output_format: OutputFormat = "text",
-    reuse: Annotated[
-        str,
-        typer.Option(
-            help="What a buffer need not fetch again: timeloop (that tool's rule), walk (the same, walked truly), "
-            "resident (all it still holds)."
-        ),
-    ] = "timeloop",
-    imperfect: Annotated[
-        bool,
-        typer.Option(
-            "--imperfect",
-            help="The factors of a dimension may multiply to more than its bound; last iterations are shorter.",
-        ),
-    ] = False,
-    timing: TimingRequest,
+    search: Annotated[MapOptions, _FIELDS],
 ) -> None:
     """Evaluate a fixed mapping: accesses, energy and latency by level and tensor; or a whole network with a folder of them.
 
@@ -94,28 +87,26 @@ def evaluate(
     """
     check_format(output_format)
     warnings_to_stderr()
-    rule, output = parse_reuse(reuse), Output(output_format == "json", whole.out)
-    if timing.event or (network.network is not None and whole.per_design == "pareto"):
-        refuse({"--imperfect": imperfect}, "--timing event and --per-design pareto")
-    if network.network is not None and whole.per_design == "pareto":
-        refuse(
-            {"--mappings": whole.mappings is not None, "--out": whole.out is not None, "--timing": timing.event},
-            "--per-design pareto",
-        )
+    output = Output(output_format == "json", whole.out)
+    if network.network is not None and whole.per_design == PARETO:
+        given = {
+            "--mappings": whole.mappings is not None,
+            "--out": whole.out is not None,
+            "--timing": search.timing.event,
+        }
+        refuse({**given, "--imperfect": search.imperfect}, "--per-design pareto")
         _show_trade_offs(files, sources, network, output.as_json)
         return
     if network.network is not None:
-        _evaluate_network(files, sources, network, whole.mappings, rule, timing, output, imperfect)
+        _evaluate_network(files, sources, network, whole.mappings, search, output)
         return
     network.refuse_without_network()
     _refuse_for_a_layer(whole.mappings, whole.out, whole.per_design)
-    _evaluate_layer(
-        network.narrow(sources.resolve(files, imperfect=imperfect)), rule, timing, output.as_json, imperfect
-    )
+    _evaluate_layer(network.narrow(sources.resolve(files, imperfect=search.imperfect)), search, output.as_json)
 
 
 def _refuse_for_a_layer(mappings: Path | None, out: Path | None, per_design: str) -> None:
-    pareto = per_design if per_design != "best" else None
+    pareto = per_design if per_design != BEST else None
     for flag, value in (("--mappings", mappings), ("--out", out), ("--per-design", pareto)):
         if value is not None:
             raise UserError(f"{flag} is an option of --network", hint=f"leave out {flag}, or give --network")
@@ -126,20 +117,15 @@ def _evaluate_network(
     sources: Sources,
     network: NetworkRequest,
     mappings: Path | None,
-    rule: "Reuse",
-    timing: TimingRequest,
+    search: MapOptions,
     output: Output,
-    imperfect: bool,
 ) -> None:
-    from codesign.evaluation.network import EvaluationOptions
-
-    refuse({"--layer": sources.layer is not None, "--trace": timing.trace is not None}, "--network")
+    refuse({"--layer": sources.layer is not None, "--trace": search.timing.trace is not None}, "--network")
     hardware, architecture = sources.hardware(files)
-    options = EvaluationOptions(reuse=rule, imperfect=imperfect)
     if mappings is None:
-        run_map(network, hardware, None, options, output, timing)
+        run_map(network, hardware, search.made_mapper, search, output)
     else:
-        run_evaluate(network, architecture, mappings, options, output, timing)
+        run_evaluate(network, architecture, mappings, search, output)
 
 
 def _show_trade_offs(files: list[str] | None, sources: Sources, network: NetworkRequest, as_json: bool) -> None:
@@ -163,15 +149,15 @@ def _show_trade_offs(files: list[str] | None, sources: Sources, network: Network
         typer.echo(f"{len(found.points)} compromises, {'proven complete' if found.proven else 'perhaps not all'}")
 
 
-def _evaluate_layer(inputs: "Inputs", rule: "Reuse", timing: TimingRequest, as_json: bool, imperfect: bool) -> None:
+def _evaluate_layer(inputs: "Inputs", search: MapOptions, as_json: bool) -> None:
     from codesign.cost.cost import Infeasible
     from codesign.cost.cost import evaluate as evaluate_mapping
 
     architecture, computation = inputs.need_architecture(), inputs.need_computation()
-    mapping = inputs.need_mapping()
-    cost = evaluate_mapping(computation, architecture, mapping, reuse=rule, imperfect=imperfect)
-    if timing.event and not isinstance(cost, Infeasible):
-        show_timed(timing, computation, architecture, mapping, cost, rule, as_json)
+    mapping, rule = inputs.need_mapping(), search.rule
+    cost = evaluate_mapping(computation, architecture, mapping, reuse=rule, imperfect=search.imperfect)
+    if search.timing.event and not isinstance(cost, Infeasible):
+        show_timed(search.timing, computation, architecture, mapping, cost, rule, as_json)
     elif as_json:
         document = cost.to_json()
         if not isinstance(cost, Infeasible):
@@ -189,7 +175,7 @@ def _evaluate_layer(inputs: "Inputs", rule: "Reuse", timing: TimingRequest, as_j
 
 
 def show_timed(
-    timed: TimingRequest,
+    timed: "TimingOptions",
     computation: "Computation",
     architecture: "Architecture",
     mapping: "Mapping",
@@ -202,7 +188,7 @@ def show_timed(
     from codesign.cost.cost import Infeasible
     from codesign.library.timing import event_document
 
-    run, seconds = timed.options().run(computation, architecture, mapping, rule)
+    run, seconds = timed.run(computation, architecture, mapping, rule)
     if isinstance(run, Infeasible):
         print_infeasible(run)
     elif as_json:

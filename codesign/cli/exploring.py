@@ -6,11 +6,10 @@ from typing import Any, final
 
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 from codesign.cli.inputs import counted
-from codesign.cli.tables import make_table
+from codesign.cli.tables import counting_bar, make_table
 from codesign.evaluation.metrics import UNITS, format_si, unit_of
 from codesign.optim.certificate import Certificate
 from codesign.study.contended import CONTENTION_FILE
@@ -41,7 +40,7 @@ def run_explore(spec: StudySpec, *, front_to_stderr: bool, certificate: Path | N
     Raises:
         UserError: A field that cannot be used, or a database that holds another study under the name.
     """
-    run = run_study(spec, ProgressBar(Console(stderr=True)))
+    run = run_study(spec, ProgressBar())
     try:
         console = Console(stderr=front_to_stderr)
         finish(run.study, Path(spec.place.out), console)
@@ -86,17 +85,9 @@ def what_is_certified(run: StudyRun) -> str:
 class ProgressBar:
     """Shows a run on a console; a `codesign.study.run.Listener`."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}"),
-            console=console,
-        )
+    def __init__(self) -> None:
+        self._bar = counting_bar("{task.fields[note]}")
+        self._console = self._bar.console
         self._task = self._bar.add_task("exploring", total=None, note="")
         self._trials = 0
 

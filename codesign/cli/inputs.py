@@ -1,14 +1,10 @@
 """What `evaluate`, `map` and `convert` share: arguments that are files, preset names or layers."""
 
 import logging
-from typing import TYPE_CHECKING
 
 import typer
 
 from codesign.core.errors import UserError
-
-if TYPE_CHECKING:
-    from codesign.cost.arrays import Reuse
 
 
 def parse_dims(text: str | None) -> dict[str, int] | None:
@@ -65,18 +61,3 @@ def warnings_to_stderr() -> None:
     handler.addFilter(is_new)
     handler.setFormatter(logging.Formatter("warning: %(message)s"))
     logging.getLogger("codesign").handlers[:] = [handler]
-
-
-def parse_reuse(name: str) -> "Reuse":
-    """The reuse rule of that name.
-
-    Raises:
-        UserError: There is none.
-    """
-    from codesign.core.errors import unknown_name
-    from codesign.cost.arrays import Reuse
-
-    try:
-        return Reuse[name.upper()]
-    except KeyError:
-        raise unknown_name("reuse rule", name, [r.name.lower() for r in Reuse]) from None

@@ -9,18 +9,19 @@ import typer
 
 from codesign.cli.compiling import echo_json
 from codesign.cli.inputs import counted, warnings_to_stderr
-from codesign.cli.map_options import ACCELFORGE, ZIGZAG, MapSearch
+from codesign.cli.map_options import ACCELFORGE, TIMELOOP, ZIGZAG, MapRules, Search
 from codesign.cli.options import OutputFormat, check_format, command, given_flags, refuse
-from codesign.cli.timing import TimingRequest
 from codesign.cli.whole_network import NetworkRequest, Output, run_map
 from codesign.core.errors import UserError
 from codesign.core.json_types import JsonObject
 from codesign.library.arguments import Sources
+from codesign.library.map_options import MapOptions
 
 if TYPE_CHECKING:
     from codesign.core.goals import Objective
     from codesign.cost.arrays import Reuse
     from codesign.formats.load import Inputs
+    from codesign.library.timing import TimingOptions
     from codesign.mappers.protocol import MapResult, MipReport
     from codesign.mapping.constraints import MappingProblem
     from codesign.workloads.computation import Computation
@@ -44,7 +45,8 @@ def map_command(
     *,
     sources: Sources,
     network: NetworkRequest,
-    search: MapSearch,
+    rules: MapRules,
+    search: Search,
     output_format: OutputFormat = "text",
     out: Annotated[
         Path | None,
@@ -52,7 +54,6 @@ def map_command(
             help="Write the mapping to this YAML file; with --network a folder of mappings, report.html and result.json."
         ),
     ] = None,
-    timing: TimingRequest,
 ) -> None:
     """Find the best mapping of one operator, or of every layer of a network, on one accelerator.
 
@@ -66,126 +67,78 @@ def map_command(
     warnings_to_stderr()
     output = Output(output_format == "json", out)
     if network.network is not None:
-        _map_network(files, sources, network, search, timing, output)
+        _map_network(files, sources, network, rules, search, output)
         return
     network.refuse_without_network()
     if out is not None and out.is_dir():
         raise UserError(
             f"--out must be a file for one layer, got the folder {out}", hint=f"e.g. --out {out}/mapping.yaml"
         )
-    if search.semantics in (ACCELFORGE, ZIGZAG):
-        refuse({"--precision": network.precision is not None}, f"--semantics {search.semantics}")
-    if search.semantics == ACCELFORGE:
-        _map_accelforge(files, sources, search, timing, output)
-    elif search.semantics == ZIGZAG:
-        _map_zigzag(files, sources, search, timing, output)
-    else:
-        _map_layer(files, sources, network, search, timing, output)
+    if rules.semantics == TIMELOOP:
+        _map_layer(files, sources, network, rules, search, output)
+        return
+    given = {"--precision": network.precision is not None, **given_flags(sources)}
+    refuse(given, f"--semantics {rules.semantics}", hint=f"give files of {rules.semantics}")
+    if rules.semantics == ACCELFORGE:
+        from codesign.cli.map_looptree import map_looptree
+
+        map_looptree(files or [], rules.named(search, "exact"), output, rules.certificate)
+    if rules.semantics == ZIGZAG:
+        from codesign.cli.map_zigzag import map_orders
+
+        map_orders(files or [], rules.named(search, DEFAULT_MAPPER), output)
 
 
 def _map_network(
     files: list[str] | None,
     sources: Sources,
     network: NetworkRequest,
-    search: MapSearch,
-    timing: TimingRequest,
+    rules: MapRules,
+    search: MapOptions,
     output: Output,
 ) -> None:
-    from codesign.evaluation.network import EvaluationOptions
     from codesign.evaluation.whole_network import DEFAULT_MAPPER as DEFAULT_OF_NETWORKS
 
     unread = {
         "--layer": sources.layer is not None,
         "--pad": search.pad,
-        f"--semantics {search.semantics}": search.semantics != MapSearch.semantics,
-        "--trace": timing.trace is not None,
+        f"--semantics {rules.semantics}": rules.semantics != TIMELOOP,
+        "--trace": search.timing.trace is not None,
     }
     refuse(unread, "--network")
-    if search.imperfect:
-        refuse({"--timing event": timing.event}, "--imperfect")
-    options = EvaluationOptions(search.goal, search.budget, search.seed, search.rule, imperfect=search.imperfect)
     hardware, architecture = sources.hardware(files)
     hardware = hardware.with_free_bypass() if search.free_bypass else hardware
-    if search.certificate is not None:
-        _refuse_certificate(search, timing, DEFAULT_OF_NETWORKS)
-    searcher = timing.options(search.candidates).searcher(search.searcher(DEFAULT_OF_NETWORKS), architecture)
-    run_map(network, hardware, searcher, options, output, timing, search.certificate, uneven=search.uneven)
-
-
-def _map_accelforge(
-    files: list[str] | None, sources: Sources, search: MapSearch, timing: TimingRequest, output: Output
-) -> None:
-    from codesign.cli.map_looptree import map_looptree
-
-    unread = {
-        f: p
-        for f, p in given_flags(search).items()
-        if f in ("--evaluations", "--free-bypass", "--option", "--reuse", "--pad", "--uneven")
-    }
-    refuse(
-        {
-            **given_flags(sources),
-            **unread,
-            f"--mapper {search.mapper}": search.mapper not in (None, "exact"),
-            "--timing": timing.event,
-        },
-        "--semantics accelforge",
-    )
-    map_looptree(files or [], search, output)
-
-
-def _map_zigzag(
-    files: list[str] | None, sources: Sources, search: MapSearch, timing: TimingRequest, output: Output
-) -> None:
-    from codesign.cli.map_zigzag import map_orders
-    from codesign.mappers.loop_order.exact_orders import ExactOrders
-    from codesign.mappers.loop_order.loma import LomaMapper
-    from codesign.mappers.loop_order.salsa import SalsaMapper
-
-    exact = search.mapper == "exact"
-    searcher = ExactOrders() if exact else search.searcher(DEFAULT_MAPPER)
-    if not isinstance(searcher, (ExactOrders, SalsaMapper, LomaMapper)):
-        raise UserError(
-            f"--semantics zigzag needs the mapper salsa, loma or exact, got {search.mapper or DEFAULT_MAPPER!r}"
-        )
-    without = ("--imperfect", "--pad", "--uneven", "--free-bypass", "--reuse", *(("--option",) if exact else ()))
-    unread = {f: p for f, p in given_flags(search).items() if f in without}
-    given = {**given_flags(sources), **unread, "--timing": timing.event}
-    refuse(given, "--semantics zigzag", hint="give ZigZag's files")
-    map_orders(files or [], searcher, search, output)
+    if rules.certificate is not None:
+        _refuse_certificate(rules, search, DEFAULT_OF_NETWORKS)
+    named = rules.named(search, DEFAULT_OF_NETWORKS)
+    run_map(network, hardware, named.network_searcher(architecture), named, output, rules.certificate)
 
 
 def _map_layer(
     files: list[str] | None,
     sources: Sources,
     network: NetworkRequest,
-    search: MapSearch,
-    timing: TimingRequest,
+    rules: MapRules,
+    search: MapOptions,
     output: Output,
 ) -> None:
-    from codesign.mappers.padded_bounds import PaddingMapper
-    from codesign.mappers.ranged import RangedMapper
     from codesign.mapping.constraints import MappingProblem
 
-    goal, budget, rule = search.goal, search.budget, search.rule
-    searcher = search.searcher(DEFAULT_MAPPER)
+    search = rules.named(search, DEFAULT_MAPPER)
     inputs = network.narrow(sources.resolve(files))
     constraints = replace(inputs.constraints, free_bypass=True) if search.free_bypass else inputs.constraints
-    if search.imperfect:
-        refuse({"--pad": search.pad, "--timing event": timing.event}, "--imperfect")
-    if search.certificate is not None:
-        _refuse_certificate(search, timing)
+    if rules.certificate is not None:
+        _refuse_certificate(rules, search)
     problem = MappingProblem(inputs.need_computation(), inputs.need_architecture(), constraints, search.imperfect)
-    searcher = RangedMapper(PaddingMapper(searcher) if search.pad else searcher)
-    searcher = timing.options(search.candidates).searcher(searcher, problem.architecture)
-    result = searcher.map(problem, goal, budget=budget, seed=search.seed, reuse=rule)
-    if search.certificate is not None:
-        _certify(search.certificate, problem, goal, result, uneven=search.uneven)
-    names = {"mapper": search.mapper or DEFAULT_MAPPER, "objective": goal.value}
+    searcher, goal, rule = search.searcher(problem.architecture), search.goal, search.rule
+    result = searcher.map(problem, goal, budget=search.budget, seed=search.seed, reuse=rule)
+    if rules.certificate is not None:
+        _certify(rules.certificate, problem, goal, result, uneven=search.uneven)
+    names = {"mapper": str(search.mapper), "objective": goal.value}
     if output.out is not None:
         _write(output.out, result, inputs.need_computation(), names["mapper"], goal.value)
-    if timing.event and result.mapping is not None and result.cost is not None:
-        _show_timed(timing, inputs, result, rule, output.as_json, names)
+    if search.timing.event and result.mapping is not None and result.cost is not None:
+        _show_timed(search.timing, inputs, result, rule, output.as_json, names)
     elif output.as_json:
         from codesign.cli.cost_text import provenance_document
 
@@ -195,14 +148,14 @@ def _map_layer(
         _print(inputs, result, output.out)
 
 
-def _refuse_certificate(search: MapSearch, timing: TimingRequest, default: str = DEFAULT_MAPPER) -> None:
+def _refuse_certificate(rules: MapRules, search: MapOptions, default: str = DEFAULT_MAPPER) -> None:
     """Certificates are of proven even mappings (docs/explanation/certificates.md)."""
-    if (search.mapper or default) != "exact":
+    if (rules.mapper or default) != "exact":
         raise UserError("--certificate needs --mapper exact: other mappers prove nothing")
     given = {
         "--pad": search.pad,
-        "--timing event": timing.event,
-        f"--reuse {search.reuse}": search.reuse != MapSearch.reuse,
+        "--timing event": search.timing.event,
+        f"--reuse {search.reuse}": search.reuse != MapOptions.reuse,
     }
     refuse(given, "--certificate")
 
@@ -223,7 +176,7 @@ def _certify(path: Path, problem: "MappingProblem", goal: "Objective", result: "
 
 
 def _show_timed(
-    timed: TimingRequest,
+    timed: "TimingOptions",
     inputs: "Inputs",
     result: "MapResult",
     rule: "Reuse",
@@ -237,7 +190,7 @@ def _show_timed(
 
     assert result.mapping is not None and result.cost is not None
     computation, architecture = _padded(inputs.need_computation(), result), inputs.need_architecture()
-    run, seconds = timed.options().run(computation, architecture, result.mapping, rule)
+    run, seconds = timed.run(computation, architecture, result.mapping, rule)
     if isinstance(run, Infeasible):
         print_infeasible(run)
         return

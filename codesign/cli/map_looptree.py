@@ -9,11 +9,13 @@ import typer
 from codesign.cli.compiling import echo_json
 
 if TYPE_CHECKING:
-    from codesign.cli.map_options import MapSearch
+    from pathlib import Path
+
     from codesign.cli.whole_network import Output
+    from codesign.library.map_options import MapOptions
 
 
-def map_looptree(files: Sequence[str], search: "MapSearch", output: "Output") -> None:
+def map_looptree(files: Sequence[str], search: "MapOptions", output: "Output", certificate: "Path | None") -> None:
     """Find, print and write the best mapping of a workload's operators.
 
     Raises:
@@ -22,10 +24,10 @@ def map_looptree(files: Sequence[str], search: "MapSearch", output: "Output") ->
     from codesign.core.files import write_atomic
     from codesign.library.looptree_files import UnevenSearch, map_accelforge
 
-    wanted = UnevenSearch(search.goal.value, search.time_limit, search.imperfect, search.certificate is not None)
+    wanted = UnevenSearch(search.goal.value, search.time_limit_s, search.imperfect, certificate is not None)
     found, proof = map_accelforge(files, wanted)
-    if search.certificate is not None:
-        write_atomic(search.certificate, json.dumps(proof, indent=1) + "\n")
+    if certificate is not None:
+        write_atomic(certificate, json.dumps(proof, indent=1) + "\n")
     if output.out is not None:
         write_atomic(output.out, json.dumps(found.to_json(), indent=1) + "\n")
     if output.as_json:

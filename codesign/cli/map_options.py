@@ -1,115 +1,67 @@
-"""The options of `codesign map` that say how mappings are searched."""
+"""The options of `codesign map` that say how mappings are searched: those of the library, and the command's own."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any
 
-from codesign.cli.inputs import parse_reuse
-from codesign.cli.options import asked
+from codesign.cli.options import Fields, Flag
 from codesign.core.errors import UserError, unknown_name
-
-if TYPE_CHECKING:
-    from codesign.core.goals import Budget, Objective
-    from codesign.cost.arrays import Reuse
-    from codesign.mappers.protocol import Mapper
+from codesign.library.map_options import MapOptions
 
 TIMELOOP, ZIGZAG, ACCELFORGE = "timeloop", "zigzag", "accelforge"
 
+_FIELDS = Fields(
+    MapOptions,
+    flags={"time_limit_s": Flag("time-limit"), "trace": Flag(kind=Path)},
+    left_out=("mapper", "mapper_options", "constraints", "between_layers"),
+)
+Search = Annotated[MapOptions, _FIELDS]
+
 
 @dataclass(frozen=True)
-class MapSearch:
-    """How mappings are searched.
+class MapRules:
+    """Which search, by whose rules.
 
     Args:
         mapper: How to search, default anneal (with --network: exact); an unknown name lists them.
-        objective: energy, latency or edp (energy x latency).
-        time_limit: Seconds of search, per layer.
-        evaluations: Mappings scored at most, per layer.
-        seed: Seed of every random choice.
         option: NAME=VALUE, an option of the mapper's own; may be repeated.
-        free_bypass: Let the mapper bypass levels where no constraint decides.
-        imperfect: Let the last iteration of a loop be shorter, and children of a fan-out idle in the last pass (mappers
-            anneal, random, genetic, exact).
-        uneven: Let every tensor of a level have its own place among the loops, proven (mapper exact).
-        pad: Try bounds padded to sizes that divide better, too; padded work counts as work.
-        reuse: What a buffer need not fetch again: timeloop, walk or resident.
         semantics: What costs mean: timeloop, zigzag (ZigZag's files; mappers salsa, loma and exact) or accelforge
             (AccelForge's files; exact uneven mappings).
         certificate: Write what `codesign verify` needs to check the optimum to this file (--mapper exact); with
             --network of every layer.
-        candidates: Mappings, best by the analytical model, that --timing event simulates and ranks again.
     """
 
     mapper: str | None = None
-    objective: str = "edp"
-    time_limit: float | None = None
-    evaluations: int | None = None
-    seed: int = 0
     option: list[str] | None = None
-    free_bypass: bool = False
-    imperfect: bool = False
-    uneven: bool = False
-    pad: bool = False
-    reuse: str = "timeloop"
     semantics: str = TIMELOOP
     certificate: Path | None = None
-    candidates: int = asked(8, minimum=1, panel="Timing")
 
     def __post_init__(self) -> None:
-        if self.seed < 0:
-            raise UserError(f"--seed must be >= 0, got {self.seed}")
         known = (TIMELOOP, ZIGZAG, ACCELFORGE)
         if self.semantics not in known:
             raise unknown_name("semantics", self.semantics, known)
         if self.certificate is not None and self.semantics == ZIGZAG:
             raise UserError("--certificate does not cover --semantics zigzag", hint="leave one of them out")
-        parse_reuse(self.reuse)
 
-    @property
-    def goal(self) -> "Objective":
-        """What is minimised.
-
-        Raises:
-            UserError: There is no such objective.
-        """
-        from codesign.core.goals import Objective
-
-        return Objective.parse(self.objective)
-
-    @property
-    def budget(self) -> "Budget":
-        """Of each layer's search.
-
-        Raises:
-            UserError: It is not positive.
-        """
-        from codesign.core.goals import Budget
-
-        return Budget(self.time_limit, self.evaluations)
-
-    @property
-    def rule(self) -> "Reuse":
-        """What a buffer need not fetch again."""
-        return parse_reuse(self.reuse)
-
-    def searcher(self, default: str) -> "Mapper":
-        """The mapper.
+    def named(self, search: MapOptions, default: str) -> MapOptions:
+        """How mappings are searched, by the mapper that is named.
 
         Args:
-            default: Its name where none is given.
+            search: How.
+            default: Name of the mapper where none is given.
 
         Raises:
-            UserError: No mapper has the name, or it has no such option.
+            UserError: The mapper has no such option, or plays no part with another option or the rules.
         """
-        from codesign.mappers.registry import create
+        from codesign.library.other_rules import refuse_unread
 
-        options = dict(_named_value(text) for text in self.option or ())
-        if self.uneven:
-            if (self.mapper or default) != "exact":
-                raise UserError(f"--uneven needs the mapper exact, got {self.mapper or default!r}")
-            options["uneven"] = True
-        return create(self.mapper or default, **options)
+        own = dict(_named_value(text) for text in self.option or ())
+        with _FIELDS.spelt(semantics="semantics", mapper_options="option"):
+            found = replace(search, mapper=self.mapper or default, mapper_options=own)
+            if self.semantics != TIMELOOP:
+                refuse_unread(found, self.semantics)
+        return found
 
 
 def _named_value(text: str) -> tuple[str, Any]:

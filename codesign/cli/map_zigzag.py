@@ -10,23 +10,19 @@ import typer
 from codesign.cli.compiling import echo_json
 
 if TYPE_CHECKING:
-    from codesign.cli.map_options import MapSearch
     from codesign.cli.whole_network import Output
     from codesign.core.goals import Objective
     from codesign.cost.zigzag.layer import UnrolledLayer
-    from codesign.mappers.loop_order.exact_orders import ExactOrders
-    from codesign.mappers.loop_order.loma import LomaMapper
-    from codesign.mappers.loop_order.salsa import SalsaMapper
+    from codesign.library.map_options import MapOptions
     from codesign.mappers.loop_order.zigzag_search import OrderResult
 
 
-def map_orders(
-    files: Sequence[str], searcher: "SalsaMapper | LomaMapper | ExactOrders", search: "MapSearch", output: "Output"
-) -> None:
+def map_orders(files: Sequence[str], search: "MapOptions", output: "Output") -> None:
     """Find, print and write the best loop order."""
+    from codesign.library.other_rules import order_mapper
     from codesign.library.zigzag_files import read_layer
 
-    goal = search.goal
+    goal, searcher = search.goal, order_mapper(search)
     layer, chosen = read_layer(files, goal)
     if chosen:
         typer.echo(f"no mapping file gives a spatial mapping; chosen: {unrolling_text(layer)}", err=True)

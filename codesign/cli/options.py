@@ -6,7 +6,10 @@ it is read, as `asked` or as ``Annotated[type, typer.Option(...)]``.
 """
 
 import inspect
+import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from types import NoneType
 from typing import Annotated, Any, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
@@ -119,13 +122,33 @@ class Fields:
                 continue
             value = given.pop(flag.parameter(item))
             found[item.name] = value if value is None or flag.read is None else flag.read(value)
-        return found if self.sparse else self.kind(**found)
+        if self.sparse:
+            return found
+        with self.spelt():
+            return self.kind(**found)
+
+    @contextmanager
+    def spelt(self, **more: str) -> Iterator[None]:
+        """Errors of the dataclass with its fields, and `more` by name, spelt as options: ``--time-limit`` for ```time_limit_s```."""
+        names = {item.name: (flag.name or item.name) for item, _, flag in self._options()}
+        names |= {name: name for name in self.left_out} | more
+
+        def option(found: re.Match[str]) -> str:
+            name = names.get(found[1])
+            return found[0] if name is None else "--" + name.replace("_", "-")
+
+        try:
+            yield
+        except UserError as error:
+            hint = None if error.hint is None else re.sub(r"`(\w+)`", option, error.hint)
+            raise type(error)(re.sub(r"`(\w+)`", option, error.message), where=error.where, hint=hint) from None
 
     def _options(self) -> Iterator[tuple[Field[Any], Any, Flag]]:
-        hints = get_type_hints(self.kind, include_extras=True)
-        for item in fields(self.kind):
-            if item.name not in self.left_out:
-                yield item, hints[item.name], self.flags.get(item.name, Flag())
+        items = [item for item in fields(self.kind) if item.name not in self.left_out]
+        read = type("Read", (), {"__annotations__": {item.name: item.type for item in items}})
+        hints = get_type_hints(read, vars(sys.modules[self.kind.__module__]), include_extras=True)
+        for item in items:
+            yield item, hints[item.name], self.flags.get(item.name, Flag())
 
 
 def _help(text: str, read: Any) -> str:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, cast
 
 import typer
 
 from codesign.cli.compiling import echo_json
-from codesign.cli.inputs import parse_dims
-from codesign.cli.schedule_events import print_events, save_trace, timing_table, wants_events, write_page
+from codesign.cli.schedule_events import print_events, write_page
 from codesign.cli.schedule_options import NETWORK
 from codesign.core.errors import UserError
 from codesign.core.files import write_atomic, write_json
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
     from codesign.scheduling.protocol import ScheduleResult
     from codesign.timing.simulate import Run
 
-_Choice = TypeVar("_Choice", bound=Enum)
 SPILLS_SHOWN = 12
 """Spills the text output lists."""
 _GRAPH = NETWORK | {"capacity", "parameters", "unfused", "html", "out", "timing", "timing_table", "trace"}
@@ -149,16 +146,7 @@ def find(options: ScheduleOptions) -> Answer:
         )
     architecture = _architecture(options)
     bits = 8 if architecture is None else architecture.mac.bits  # as `map --network` reads them
-    whole = load_graph(
-        options.network,
-        bits=bits,
-        fused=not options.unfused,
-        batch=options.batch,
-        seq=options.seq,
-        past=options.past,
-        phase=options.phase,
-        dims=parse_dims(options.dims),
-    )
+    whole = load_graph(options.network, **options.lengths(), bits=bits, fused=not options.unfused)
     own = {
         "parameters": options.parameters,
         "route": options.route,
@@ -212,7 +200,7 @@ def _document(
 def _schedule(options: ScheduleOptions) -> None:
     from codesign.scheduling.cosma.result import Schedule
 
-    wants_events(options)
+    options.timed()  # refuses a mistake before the search
     found = find(options)
     result, document = found.result, found.document
     timed = _simulated(result, options)
@@ -250,18 +238,17 @@ def _simulated(result: Schedule | TooSmall | Unplaced, options: ScheduleOptions)
     """The run in the event tier and the analytical cycles; None where it was not asked for, or nothing runs."""
     from codesign.scheduling.cosma.result import Schedule
 
-    if not wants_events(options):
+    timing = options.timed()
+    if not timing.event:
         return None
     architecture = _architecture(options)
     if architecture is None:
         raise UserError("--timing event needs --arch", hint="a preset name or an architecture file")
     if not isinstance(result, Schedule):
         return None
-    from codesign.scheduling.timed import analytic_spill_cycles, time_spilled
+    from codesign.library.schedule_events import simulate
 
-    run = time_spilled(result, architecture, timing_table(options, architecture.name))
-    save_trace(run, options, architecture.clock_hz, f"{result.graph.name} on {architecture.name}")
-    return run, analytic_spill_cycles(result, architecture)
+    return simulate(result, architecture, timing, options.scheduler)
 
 
 def _architecture(options: ScheduleOptions) -> Architecture | None:

@@ -1,47 +1,12 @@
-"""`codesign schedule --timing event`: what the two families of schedulers share."""
+"""`codesign schedule --timing event`: what the two families of schedulers print and draw."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codesign.core.errors import UserError, unknown_name
 from codesign.core.files import write_atomic
 
 if TYPE_CHECKING:
-    from codesign.cli.schedule_options import ScheduleOptions
     from codesign.timing.simulate import Run
-    from codesign.timing.table import Timing
-
-_KINDS = ("analytical", "event")
-
-
-def wants_events(options: "ScheduleOptions") -> bool:
-    """Whether the schedule is simulated.
-
-    Raises:
-        UserError: The kind of timing is unknown, or a table is given without it.
-    """
-    if options.timing is not None and options.timing not in _KINDS:
-        raise unknown_name("--timing", options.timing, _KINDS)
-    for flag, value in (("--timing-table", options.timing_table), ("--trace", options.trace)):
-        if value is not None and options.timing != "event":
-            raise UserError(f"{flag} is an option of --timing event", hint="give --timing event, or leave it out")
-    return options.timing == "event"
-
-
-def timing_table(options: "ScheduleOptions", name: str) -> "Timing":
-    """The machine's constants: the table that is given, else the one of the architecture's name, else none."""
-    from codesign.library.schedule_events import schedule_table
-    from codesign.library.timing import TimingOptions
-
-    return schedule_table(TimingOptions("event", options.timing_table), name)
-
-
-def save_trace(run: "Run", options: "ScheduleOptions", clock_hz: float, name: str) -> None:
-    """Write the timeline where that was asked for."""
-    if options.trace is not None:
-        from codesign.timing.trace import write_trace
-
-        write_trace(run, options.trace, clock_hz, name)
 
 
 def write_page(path: Path, page: str, run: "Run | None", analytic_cycles: int) -> None:

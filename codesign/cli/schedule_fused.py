@@ -5,9 +5,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from codesign.cli.compiling import echo_json
-from codesign.cli.inputs import parse_dims
 from codesign.cli.schedule_options import NETWORK, ScheduleOptions
-from codesign.core.errors import UserError
 from codesign.core.files import write_json
 from codesign.core.json_types import JsonObject
 from codesign.core.quantities import parse_size
@@ -33,19 +31,8 @@ def _problem(options: ScheduleOptions) -> "ScheduleProblem":
     from codesign.scheduling.protocol import ScheduleProblem
     from codesign.workloads.load import load_network
 
-    if options.network is None:
-        raise UserError("--network is required", hint="a zoo name, an ONNX file or a network as JSON")
-    architecture = machine(options)
-    network = load_network(
-        options.network,
-        batch=options.batch,
-        seq=options.seq,
-        past=options.past,
-        phase=options.phase,
-        bits=architecture.mac.bits,
-        dims=parse_dims(options.dims),
-        fuse=False,
-    )
+    name, architecture = options.named(), machine(options)
+    network = load_network(name, **options.lengths(), bits=architecture.mac.bits, fuse=False)
     capacity = None if options.capacity is None else parse_size(options.capacity, "--capacity")
     return ScheduleProblem(network, architecture, capacity)
 

@@ -2,8 +2,15 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from codesign.cli.options import OutputFormat, asked
+from codesign.cli.inputs import parse_dims
+from codesign.cli.options import Fields, OutputFormat, asked
+from codesign.core.errors import UserError
+from codesign.library.timing import TimingOptions
+
+if TYPE_CHECKING:
+    from codesign.evaluation.specification import NetworkLengths
 
 NETWORK = frozenset({"network", "arch", "phase", "seq", "past", "dims", "batch"})
 """Options by which every scheduler of networks is told what runs on what."""
@@ -84,3 +91,27 @@ class ScheduleOptions:
     html: Path | None = None
     out: Path | None = None
     output_format: OutputFormat = "text"
+
+    def named(self) -> str:
+        """The network.
+
+        Raises:
+            UserError: None is named.
+        """
+        if self.network is None:
+            raise UserError("--network is required", hint="a zoo name, an ONNX file or a graph as JSON")
+        return self.network
+
+    def lengths(self) -> "NetworkLengths":
+        """How long its axes are."""
+        dims = parse_dims(self.dims)
+        return {"batch": self.batch, "seq": self.seq, "past": self.past, "phase": self.phase, "dims": dims}
+
+    def timed(self) -> TimingOptions:
+        """Whether the schedule is simulated, and how.
+
+        Raises:
+            UserError: The kind of timing is unknown, or a table or a trace is given without it.
+        """
+        with Fields(TimingOptions).spelt():
+            return TimingOptions(self.timing or TimingOptions.timing, self.timing_table, self.trace)

@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from codesign.cli.inputs import parse_dims
-from codesign.cli.schedule_events import wants_events
 from codesign.cli.schedule_options import NETWORK, ScheduleOptions
 from codesign.core.errors import UserError
 from codesign.core.files import read_structured, write_atomic, write_json
@@ -34,19 +32,11 @@ def _evaluator(options: ScheduleOptions) -> "tuple[Evaluator, int]":
     from codesign.scheduling.segments.scheduler import DEFAULT_SYSTEM
     from codesign.scheduling.soma.model.load import load_graph
 
-    if options.network is None:
-        raise UserError("--network is required", hint="a zoo name, an ONNX file or a network as JSON")
+    network = options.named()
     mode = options.mode or "own"
     if mode not in SEMANTICS:
         raise UserError(f"--mode must be one of {', '.join(SEMANTICS)} with this scheduler, got {mode!r}")
-    source = load_graph(
-        options.network,
-        phase=options.phase,
-        seq=options.seq,
-        past=options.past,
-        batch=options.batch,
-        dims=parse_dims(options.dims),
-    )
+    source = load_graph(network, **options.lengths())
     system = load_system(options.arch or DEFAULT_SYSTEM)
     return Evaluator(system, segment_network(source.graph), SEMANTICS[mode]), source.batch
 
@@ -73,7 +63,7 @@ def _found(
     given = options.evaluations is not None or options.time_limit is not None
     budget = Budget(options.time_limit if given else DEFAULT_SECONDS, options.evaluations)
     settings = settings_for(objective, budget, options.seed or 0)
-    if evaluator.semantics.steps and wants_events(options):
+    if evaluator.semantics.steps and options.timed().event:
         searched, _ = search_in_view(evaluator, batch, settings, memory)
     else:
         searched = TreeSearch(evaluator, batch, settings).run()
@@ -121,7 +111,7 @@ def _memory(options: ScheduleOptions, evaluator: "Evaluator") -> "MemoryClock | 
 
     if options.dram_device is None:
         return None
-    if not wants_events(options):
+    if not options.timed().event:
         raise UserError("--dram-device is an option of --timing event", hint="give --timing event, or leave it out")
     return DeviceMemory(evaluator.system.memories.words_per_cycle_each, load_device(options.dram_device))
 
@@ -160,7 +150,7 @@ def run(options: ScheduleOptions) -> None:
     from codesign.scheduling.segments.search import NothingFitsError
     from codesign.scheduling.segments.tree_files import core_map, tree_lines
 
-    events = wants_events(options)
+    events = options.timed().event
     evaluator, batch = _evaluator(options)
     memory = _memory(options, evaluator)
     overflow: Infeasible | None

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codesign.cli.compiling import echo_json
-from codesign.cli.inputs import parse_dims
-from codesign.cli.schedule_events import print_events, save_trace, timing_table, wants_events, write_page
+from codesign.cli.schedule_events import print_events, write_page
 from codesign.cli.schedule_options import NETWORK, ScheduleOptions
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.files import read_structured, write_json
@@ -26,9 +25,6 @@ if TYPE_CHECKING:
 
 TEMPLATE = "template"
 """The tile cost of SoMa's own accelerator template."""
-
-TEMPLATE_CLOCK_HZ = 1e9
-"""Of SoMa's template."""
 
 _COMMON = NETWORK | {
     "capacity",
@@ -63,18 +59,10 @@ def _posed(options: ScheduleOptions) -> "tuple[SomaScheduler, ScheduleProblem]":
     from codesign.scheduling.soma.model.rules import MODES
     from codesign.scheduling.soma.scheduler import SomaScheduler
 
-    if options.network is None:
-        raise UserError("--network is required", hint="a zoo name, an ONNX file or a graph as JSON")
+    network = options.named()
     if options.mode is not None and options.mode not in MODES:
         raise unknown_name("mode", options.mode, MODES)
-    source = load_graph(
-        options.network,
-        phase=options.phase,
-        seq=options.seq,
-        past=options.past,
-        batch=options.batch,
-        dims=parse_dims(options.dims),
-    )
+    source = load_graph(network, **options.lengths())
     if options.batch is not None:
         source = replace(source, batch=options.batch)
     machine = _machine(options, has_constants=source.constants is not None)
@@ -269,23 +257,10 @@ def find(options: ScheduleOptions) -> "tuple[Counts, ScheduleResult]":
     return Counts.of(posed_of(result), len(scheduler.pose(problem).graph.layers)), result
 
 
-def _simulated(schedule: Any, options: ScheduleOptions) -> Any:
-    """The run in the event tier; None where it was not asked for."""
-    if not wants_events(options):
-        return None
-    from codesign.scheduling.timed import time_fused
-
-    problem = schedule.parsed.problem
-    timed = time_fused(schedule, timing_table(options, problem.hardware.name))
-    architecture = getattr(problem.hardware, "architecture", None)
-    clock_hz = TEMPLATE_CLOCK_HZ if architecture is None else architecture.clock_hz
-    save_trace(timed, options, clock_hz, f"{problem.graph.name} on {problem.hardware.name}")
-    return timed
-
-
 def run(options: ScheduleOptions) -> None:
     """Schedule (or evaluate given encodings) and print."""
     from codesign.arch.provenance import recorded_text
+    from codesign.library.schedule_events import event_record, simulate
     from codesign.scheduling.soma.report import found_json, infeasible_json, table
     from codesign.scheduling.soma.scheduler import Unscheduled
 
@@ -305,19 +280,20 @@ def run(options: ScheduleOptions) -> None:
     record = {**found_json(found, options.scheduler, result.seed), **count.to_json()}
     record |= {"fusion_bound": result.detail["fusion_bound"], "fusion_gap": result.gap}
     record |= {"provenance": found.schedule.provenance}
-    timed = _simulated(found.schedule, options)
-    analytic = found.schedule.latency_cycles
+    timing = options.timed()
+    machine = getattr(found.schedule.parsed.problem.hardware, "architecture", None)
+    events = simulate(found.schedule, machine, timing, options.scheduler) if timing.event else None
     shown = table([(options.scheduler, found.schedule)])
-    record |= _event_record(timed, analytic)
-    _write_files(found.schedule, record, options, timed)
+    record |= {} if events is None else event_record(*events)
+    _write_files(found.schedule, record, options, None if events is None else events[0])
     if options.output_format == "json":
         echo_json(record)
         return
     print(count)
     print(shown)
     print(f"figures: {recorded_text(found.schedule.provenance)}")
-    if timed is not None:
-        print_events(timed, analytic)
+    if events is not None:
+        print_events(*events)
     least = result.detail["fusion_bound"]
     print(
         f"fusion: {result.proof.value}, gap {100 * (result.gap or 0.0):.2f} % of what no schedule beats: "
@@ -329,14 +305,6 @@ def run(options: ScheduleOptions) -> None:
     print(f"{found.seconds:.2f} s, {found.stage1.evaluations:,} + {found.dram_evaluations:,} schemes", file=sys.stderr)
 
 
-def _event_record(timed: "Run | None", analytic_cycles: int) -> JsonObject:
-    if timed is None:
-        return {}
-    from codesign.library.schedule_events import event_record
-
-    return event_record(timed, analytic_cycles)
-
-
 def _print_record(record: JsonObject, text: str, options: ScheduleOptions) -> None:
     if options.output_format == "json":
         echo_json(record)
@@ -345,7 +313,7 @@ def _print_record(record: JsonObject, text: str, options: ScheduleOptions) -> No
 
 
 def _refuse_search(options: ScheduleOptions) -> None:
-    if wants_events(options):
+    if options.timed().event:
         raise UserError("--timing event simulates a schedule that was searched for", hint="leave out --evaluate")
     read = (
         options.time_limit,

@@ -1,6 +1,7 @@
 """`codesign serve`: what one accelerator does for the requests to a language model."""
 
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,8 +9,9 @@ import typer
 
 from codesign.cli.compiling import echo_json
 from codesign.cli.inputs import warnings_to_stderr
-from codesign.cli.options import check_format
+from codesign.cli.options import Fields, Flag, OutputFormat, check_format, command
 from codesign.core.errors import UserError
+from codesign.library.serve_options import ServeOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,64 +24,51 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
+    command(app)(serve)
 
-    @app.command()
-    def serve(
-        spec: Annotated[Path, typer.Argument(help="What is served: model, requests, batch, chips (YAML).")],
-        arch: Annotated[str | None, typer.Option(help="Preset name or architecture file of one chip.")] = None,
-        system: Annotated[
-            str | None, typer.Option(help="System of many cores instead, by name or file: its dies are the chips.")
-        ] = None,
-        step_times: Annotated[
-            str,
-            typer.Option(help="layers, mapped one by one, or segments: trees of pipelines on the cores of --system."),
-        ] = "layers",
-        mapper: Annotated[
-            str | None,
-            typer.Option(help="Search for each layer's mapping (default exact); an unknown name lists them."),
-        ] = None,
-        objective: Annotated[
-            str, typer.Option(help="What each mapping or tree minimises: energy, latency or edp.")
-        ] = "latency",
-        time_limit: Annotated[float | None, typer.Option(help="Seconds of search, per layer or tree.")] = None,
-        evaluations: Annotated[
-            int | None, typer.Option(help="Mappings or trees scored at most, per layer or tree.")
-        ] = None,
-        seed: Annotated[int, typer.Option(help="Seed of every random choice.", min=0)] = 0,
-        stages: Annotated[
-            str | None,
-            typer.Option(help="Stages that the layers are cut into, or auto for the most tokens a second."),
-        ] = None,
-        micro_batches: Annotated[
-            int | None, typer.Option(help="Parts that pass the stages one behind another.", min=1)
-        ] = None,
-        output_format: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
-    ) -> None:
-        """Time to first token, time per output token, tokens per second and per joule, and what binds prefill and decode.
 
-        For example:
+def _cut(stages: str) -> int | str:
+    return int(stages) if stages.isdigit() else stages
 
-        codesign serve serving.yaml --arch soma-cloud --mapper anneal --evaluations 2000
 
-        codesign serve serving.yaml --system gemini-72t --stages auto --step-times segments --time-limit 5
-        """
-        check_format(output_format)
-        warnings_to_stderr()
-        from codesign.library.serving import ServeOptions
-        from codesign.library.serving import serve as judge
+_FLAGS = {"time_limit_s": Flag("time-limit"), "stages": Flag(kind=str, read=_cut)}
 
-        cut = int(stages) if stages is not None and stages.isdigit() else stages
-        if mapper is not None and step_times == "segments":
-            raise UserError("--mapper is an option of --step-times layers", hint="leave one of them out")
-        options = ServeOptions(
-            mapper or ServeOptions.mapper, objective, time_limit, evaluations, seed, cut, micro_batches, step_times
-        )
-        with _searches(step_times == "segments") as began:
-            served = judge(spec, _machine(arch, system), options, began)
-        if output_format == "json":
-            echo_json(served.to_json())
-        else:
-            _show(served)
+
+def serve(
+    spec: Annotated[Path, typer.Argument(help="What is served: model, requests, batch, chips (YAML).")],
+    arch: Annotated[str | None, typer.Option(help="Preset name or architecture file of one chip.")] = None,
+    system: Annotated[
+        str | None, typer.Option(help="System of many cores instead, by name or file: its dies are the chips.")
+    ] = None,
+    mapper: Annotated[
+        str | None,
+        typer.Option(help="Search for each layer's mapping (default exact); an unknown name lists them."),
+    ] = None,
+    *,
+    options: Annotated[ServeOptions, Fields(ServeOptions, flags=_FLAGS, left_out=("mapper",))],
+    output_format: OutputFormat = "text",
+) -> None:
+    """Time to first token, time per output token, tokens per second and per joule, and what binds prefill and decode.
+
+    For example:
+
+    codesign serve serving.yaml --arch soma-cloud --mapper anneal --evaluations 2000
+
+    codesign serve serving.yaml --system gemini-72t --stages auto --step-times segments --time-limit 5
+    """
+    check_format(output_format)
+    warnings_to_stderr()
+    from codesign.library.serving import serve as judge
+
+    trees = options.step_times == "segments"
+    if mapper is not None and trees:
+        raise UserError("--mapper is an option of --step-times layers", hint="leave one of them out")
+    with _searches(trees) as began:
+        served = judge(spec, _machine(arch, system), replace(options, mapper=mapper or ServeOptions.mapper), began)
+    if output_format == "json":
+        echo_json(served.to_json())
+    else:
+        _show(served)
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -48,26 +47,10 @@ Place = Annotated[
 
 
 def open_study(place: str | None, storage: str | None = None, name: str | None = None) -> "Study":
-    """The study that a command names.
-
-    Args:
-        place: Folder, .db file or URL; with `storage` the folder its report goes to (default: the current one).
-        storage: URL of its database.
-        name: Of the study there.
-
-    Raises:
-        UserError: Nothing is named, two databases are, or there is no such study.
-    """
-    from codesign.study.storage import is_url
+    """The study that a command names; see `codesign.study.study.Study.at`."""
     from codesign.study.study import Study
 
-    if place is not None and is_url(place):
-        if storage is not None:
-            raise UserError(f"two databases: {place!r} and --storage {storage!r}", hint="give one")
-        return Study.open(Path(), storage=place, name=name)
-    if place is None and storage is None:
-        raise UserError("which study?", hint="give its folder, a .db file, or --storage URL with --study NAME")
-    return Study.open(place or Path(), storage=storage, name=name)
+    return Study.at(place, storage, name)
 
 
 def open_studies(places: Sequence[str], storage: str | None, patterns: Sequence[str]) -> list["Study"]:

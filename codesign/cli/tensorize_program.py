@@ -104,13 +104,13 @@ def emit_program(
     Raises:
         UserError: There is no such stage or choice, or the program is too long to unroll.
     """
-    from codesign.cli.inputs import parse_reuse
+    from codesign.cost.arrays import Reuse
     from codesign.tensorization.program import generate_program
 
     check_form(options.emit)
     choice = _pick(options, parts, listed)
     check_length(options, choice)
-    rule = parse_reuse(options.reuse or "resident")
+    rule = Reuse.parse(options.reuse or "resident")
     given = _inputs(options, choice)
     schedule = _schedule(options, choice, given)
     program = generate_program(schedule, _memories(options, choice.computation, given), reuse=rule)

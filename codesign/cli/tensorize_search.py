@@ -129,8 +129,8 @@ def _emit(
     as_json: bool,
 ) -> None:
     """Print or write the program of one stage, perhaps run it."""
-    from codesign.cli.inputs import parse_reuse
     from codesign.cli.tensorize_program import check_length, finish
+    from codesign.cost.arrays import Reuse
     from codesign.cost.cost import Infeasible
     from codesign.tensorization.core_program import program_on_core
 
@@ -143,7 +143,7 @@ def _emit(
         raise UserError(f"--stage must be in {low}..{high}, got {number}", where=str(found[0].problem.computation))
     one = found[(number or 1) - 1]
     check_length(options, one.program.schedule.choice)
-    program = program_on_core(one.program, reuse=parse_reuse(options.reuse or "resident"))
+    program = program_on_core(one.program, reuse=Reuse.parse(options.reuse or "resident"))
     if not isinstance(program, Infeasible):
         typer.echo(
             f"{document['search']} on {document['core']}: {one.cost.latency_cycles:,.0f} cycles, "

@@ -1,67 +1,11 @@
-"""`--timing event`: the options, and what commands print of a simulated run beside the analytical figures."""
+"""What commands print of a run simulated with `--timing event` beside the analytical figures."""
 
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
-
-from codesign.cli.options import asked
-from codesign.core.errors import UserError, unknown_name
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from codesign.arch.architecture import Architecture
     from codesign.cost.cost import Cost
-    from codesign.library.timing import TimingOptions
     from codesign.timing.simulate import Run
-
-_PANEL = "Timing"
-ANALYTICAL, EVENT = "analytical", "event"
-
-DEFAULT_LIMIT = 20_000_000
-
-
-@dataclass(frozen=True)
-class TimingRequest:
-    """What was asked for.
-
-    Args:
-        timing: analytical: everything overlaps; event: tiles, buffers and ports are simulated.
-        timing_table: Name or YAML file of the machine's timing constants; by default those named like the architecture,
-            else no latencies. `generated`: the hardware that `codesign build` generates.
-        trace: Write the timeline here (Chrome trace format, for ui.perfetto.dev).
-        operation_limit: Operations simulated before a run is cut short and reported as partial.
-    """
-
-    panel: ClassVar[str] = _PANEL
-
-    timing: str = ANALYTICAL
-    timing_table: str | None = None
-    trace: Path | None = None
-    operation_limit: int = asked(DEFAULT_LIMIT, minimum=1)
-
-    def __post_init__(self) -> None:
-        if self.timing not in (ANALYTICAL, EVENT):
-            raise unknown_name("--timing", self.timing, (ANALYTICAL, EVENT))
-        for flag, value in (("--timing-table", self.timing_table), ("--trace", self.trace)):
-            if value is not None and not self.event:
-                raise UserError(
-                    f"{flag} is an option of --timing event", hint=f"give --timing event, or leave out {flag}"
-                )
-
-    @property
-    def event(self) -> bool:
-        """Whether runs are simulated."""
-        return self.timing == EVENT
-
-    def options(self, candidates: int | None = None) -> "TimingOptions":
-        """The same for the library.
-
-        Args:
-            candidates: Mappings that are ranked again, where the command searches for them.
-        """
-        from codesign.library.timing import DEFAULT_CANDIDATES, TimingOptions
-
-        known = DEFAULT_CANDIDATES if candidates is None else candidates
-        return TimingOptions(self.timing, self.timing_table, self.trace, self.operation_limit, known)
 
 
 def print_run(cost: "Cost", run: "Run", architecture: "Architecture") -> None:

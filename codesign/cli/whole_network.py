@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from codesign.arch.architecture import Architecture
-    from codesign.cli.timing import TimingRequest
     from codesign.cost.cost import Infeasible
     from codesign.evaluation.network import EvaluationOptions, LayerResult
     from codesign.evaluation.real_masks import MaskReport
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
     from codesign.evaluation.timed import TimedNetwork
     from codesign.evaluation.whole_network import NetworkResult
     from codesign.formats.load import Hardware, Inputs
+    from codesign.library.map_options import MapOptions
+    from codesign.library.timing import TimingOptions
     from codesign.mappers.protocol import Mapper
     from codesign.workloads.network import Network
     from codesign.workloads.network_zeros import NetworkZeros
@@ -113,14 +114,13 @@ class NetworkRequest:
             bool(self.resident_weights),
         )
 
-    def judged(self, options: "EvaluationOptions") -> "EvaluationOptions":
-        """The options with what happens between layers.
+    def judged(self, search: "MapOptions") -> "EvaluationOptions":
+        """How the network is judged, with what happens between layers.
 
         Raises:
             UserError: The options do not go together.
         """
-        between = self.between_layers()
-        return replace(options, rules=between.rules(), activation_bytes=between.activation_bytes)
+        return replace(search, between_layers=self.between_layers()).judged()
 
     def load(self, architecture: "Architecture") -> "Network":
         """The network, its operands as wide as the MACs where no width is given."""
@@ -166,25 +166,14 @@ class NetworkRequest:
         Raises:
             UserError: The support is unknown, or the architecture names no technology to cost it.
         """
-        zeros = self.known_zeros()
-        if zeros is None or self.zero_support is None:
+        if self.known_zeros() is None or self.zero_support is None:
             return architecture
-        from codesign.arch.technology_files import load_technology
-        from codesign.arch.zero_support import ZeroSupport, knowing_zeros
-        from codesign.core.errors import unknown_name
+        from codesign.arch.zero_support import ZeroSupport
+        from codesign.core.errors import member_of
+        from codesign.evaluation.choices import Choices
 
-        known = [s.value for s in ZeroSupport]
-        if self.zero_support not in known:
-            raise unknown_name("support for zeros", self.zero_support, known)
-        if architecture.technology is None:
-            raise UserError(
-                "support for zeros needs a technology to cost it",
-                where=f"architecture {architecture.name!r}",
-                hint="give `technology: cmos-22nm`",
-            )
-        places = {kind: zeros.position_bits(kind) for kind in zeros.kinds}
-        table = load_technology(architecture.technology).arithmetic
-        return knowing_zeros(architecture, table, ZeroSupport(self.zero_support), places)
+        support = member_of(ZeroSupport, self.zero_support, "support for zeros")
+        return Choices(zeros=(str(self.zeros),), supports=(support,)).built(architecture, {})
 
     def narrow(self, inputs: "Inputs") -> "Inputs":
         """One layer's inputs at the precision that is asked for.
@@ -205,22 +194,19 @@ class NetworkRequest:
 def run_map(
     request: NetworkRequest,
     hardware: "Hardware",
-    mapper: "Mapper | None",
-    options: "EvaluationOptions",
+    mapper: "Mapper",
+    search: "MapOptions",
     output: "Output",
-    timed: "TimingRequest | None" = None,
     certificate: Path | None = None,
-    *,
-    uneven: bool = False,
 ) -> None:
     """Map every distinct layer and show what the network costs; write the certificate to a file where one is named."""
     from codesign.cli.tables import counted_off
     from codesign.evaluation.whole_network import map_network
 
     assert hardware.architecture is not None
-    architecture = request.knowing(hardware.architecture)
+    architecture, timed = request.knowing(hardware.architecture), search.timing
     _refuse_events(request, timed)
-    network, judged = request.load(architecture), request.judged(options)
+    network, judged = request.load(architecture), request.judged(search)
     if certificate is not None:
         from codesign.evaluation.network_certificate import refuse_options
         from codesign.verify.network import refuse_uncovered
@@ -232,7 +218,7 @@ def run_map(
             judged.objective,
             hardware.constraints_of,
             imperfect=judged.imperfect,
-            uneven=uneven,
+            uneven=search.uneven,
         )
     with counted_off("mapping layers") as progress:
         result = map_network(
@@ -244,7 +230,7 @@ def run_map(
             progress=progress,
         )
     if certificate is not None:
-        _certify(certificate, result, hardware, uneven)
+        _certify(certificate, result, hardware, search.uneven)
     show(result, network, output, timed, _masked(request, result))
 
 
@@ -267,25 +253,23 @@ def run_evaluate(
     request: NetworkRequest,
     architecture: "Architecture",
     mappings: Path,
-    options: "EvaluationOptions",
+    search: "MapOptions",
     output: "Output",
-    timed: "TimingRequest | None" = None,
 ) -> None:
     """Evaluate every distinct layer with its mapping of a folder and show what the network costs."""
     from codesign.evaluation.mapping_files import read_mappings
     from codesign.evaluation.whole_network import evaluate_network
 
-    _refuse_events(request, timed)
+    _refuse_events(request, search.timing)
     architecture = request.knowing(architecture)
     network = request.load(architecture)
-    result = evaluate_network(
-        network, architecture, read_mappings(mappings, architecture, options.imperfect), request.judged(options)
-    )
-    show(result, network, output, timed, _masked(request, result))
+    given = read_mappings(mappings, architecture, search.imperfect)
+    result = evaluate_network(network, architecture, given, request.judged(search))
+    show(result, network, output, search.timing, _masked(request, result))
 
 
-def _refuse_events(request: NetworkRequest, timed: "TimingRequest | None") -> None:
-    if timed is not None and timed.event and request.zero_support is not None:
+def _refuse_events(request: NetworkRequest, timed: "TimingOptions") -> None:
+    if timed.event and request.zero_support is not None:
         raise UserError(
             "--timing event plays no part with --zero-support: the event tier knows dense accesses only",
             hint="leave one out",
@@ -308,8 +292,8 @@ def show(
     result: "NetworkResult | Infeasible",
     network: "Network",
     output: "Output",
-    timed: "TimingRequest | None" = None,
-    masked: "MaskReport | None" = None,
+    timed: "TimingOptions",
+    masked: "MaskReport | None",
 ) -> None:
     """Print the result; write its files where a folder is given; with `--timing event` simulate every layer."""
     from codesign.cost.cost import Infeasible
@@ -322,7 +306,7 @@ def show(
         else:
             typer.echo(f"infeasible: {result}")
         return
-    events = None if timed is None else timed.options().of_network(result)
+    events = timed.of_network(result)
     written = _write(result, output.out, events) if output.out is not None else []
     if events is not None:
         _show_events(result, events, output.as_json)
@@ -426,8 +410,7 @@ def _layer_table(result: "NetworkResult") -> "Table":
 
 
 def _layer_row(layer: "LayerResult", total_cycles: float) -> tuple[str, ...]:
-    cost, found = layer.result.cost, layer.result
-    assert cost is not None
+    cost, found = layer.mapped.cost, layer.result
     proof: str = found.proof.value if found.gap is None or found.gap == 0 else f"gap {found.gap:.2%}"
     return (
         layer.name,

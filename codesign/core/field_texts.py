@@ -1,4 +1,4 @@
-"""What docstrings say of fields: read by the command line and by the schema of study files."""
+"""What docstrings say of fields: read by the command line and, in `experiments`, by the schema of study files."""
 
 import inspect
 import re

@@ -1,4 +1,4 @@
-"""Specifications: frozen dataclasses that are files too, with a JSON schema for editors.
+"""Specifications: frozen dataclasses that are files too.
 
 A specification is nested frozen dataclasses of plain values: texts, numbers, truth values, tuples and tables of them,
 other specifications. What its files may hold follows from its types, and what its fields mean from its docstrings; nothing is
@@ -12,13 +12,10 @@ from dataclasses import MISSING, Field, field, fields, is_dataclass
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from codesign.core.errors import UserError, unknown_name
-from codesign.core.field_texts import field_texts
 from codesign.core.fields import describe
 from codesign.core.json_types import JsonObject
 
 S = TypeVar("S")
-
-SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def at_least(least: int, default: int | None = None) -> Any:
@@ -36,16 +33,17 @@ def spec_to_json(spec: Any) -> JsonObject:
     """
     found: JsonObject = {}
     for item in fields(spec):
-        value = _plain(getattr(spec, item.name))
+        value = plain(getattr(spec, item.name))
         if value is not None and value not in ([], {}):
             found[item.name] = value
     return found
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A value of a field as its file holds it."""
     if is_dataclass(value):
         return spec_to_json(value)
-    return [_plain(v) for v in value] if isinstance(value, tuple) else value
+    return [plain(v) for v in value] if isinstance(value, tuple) else value
 
 
 # ---- from files ---------------------------------------------------------------------------------
@@ -66,12 +64,12 @@ def spec_from_json(kind: type[S], value: Any, where: str) -> S:
         raise UserError(f"expected keys and values, got {describe(value)}", where=where)
     known = {item.name: item for item in _fields_of(kind)}
     check_keys(kind, value, where)
-    hints = _hints(kind)
+    hints = get_type_hints(kind)
     given: JsonObject = {}
     for name, item in known.items():
         if value.get(name) is not None:
             given[name] = _read(hints[name], value[name], name, where)
-        elif _is_needed(item):
+        elif is_needed(item):
             raise UserError(f"`{name}` is missing", where=where)
     try:
         return kind(**given)
@@ -90,7 +88,7 @@ def check_keys(kind: type[Any], value: JsonObject, where: str) -> None:
     Raises:
         UserError: An unknown key; the nearest is named.
     """
-    known, hints = [item.name for item in _fields_of(kind)], _hints(kind)
+    known, hints = [item.name for item in _fields_of(kind)], get_type_hints(kind)
     for key, item in value.items():
         if key not in known:
             raise unknown_name("key", str(key), known, where=where)
@@ -151,61 +149,10 @@ def merged(below: JsonObject, above: JsonObject) -> JsonObject:
     return found
 
 
-# ---- schema -------------------------------------------------------------------------------------
-
-
-def json_schema(kind: type[Any], title: str) -> JsonObject:
-    """The JSON schema of a specification's files; descriptions are those of the docstrings."""
-    return {"$schema": SCHEMA_DIALECT, "title": title, **_object_schema(kind)}
-
-
-def _object_schema(kind: type[Any]) -> JsonObject:
-    hints, texts = _hints(kind), field_texts(kind)
-    properties = {}
-    for item in _fields_of(kind):
-        schema = _schema(hints[item.name])
-        if item.name in texts:
-            schema["description"] = texts[item.name]
-        default = _default_of(item)
-        if default is not None and default != []:
-            schema["default"] = default
-        schema |= dict(item.metadata)
-        properties[item.name] = schema
-    found: JsonObject = {"type": "object", "properties": properties, "additionalProperties": False}
-    needed = [item.name for item in _fields_of(kind) if _is_needed(item)]
-    return {**found, "required": needed} if needed else found
-
-
-def _schema(kind: Any) -> JsonObject:
-    if is_dataclass(kind):
-        return _object_schema(cast(type[Any], kind))
-    origin = get_origin(kind)
-    if origin in (Union, types.UnionType):
-        (inner,) = (k for k in get_args(kind) if k is not type(None))
-        return {"anyOf": [_schema(inner), {"type": "null"}]}
-    if origin is dict:
-        return {"type": "object", "additionalProperties": _schema(get_args(kind)[1])}
-    if origin is tuple:
-        inner = _schema(get_args(kind)[0])
-        return {"anyOf": [{"type": "array", "items": inner}, inner]}
-    if origin is Literal:
-        return {"enum": list(get_args(kind))}
-    return {"type": {bool: "boolean", int: "integer", float: "number", str: "string"}[kind]}
-
-
 def _fields_of(kind: type[Any]) -> tuple[Field[Any], ...]:
     return tuple(item for item in fields(kind) if item.init)
 
 
-def _hints(kind: type[Any]) -> JsonObject:
-    return get_type_hints(kind)
-
-
-def _is_needed(item: Field[Any]) -> bool:
+def is_needed(item: Field[Any]) -> bool:
+    """Whether a field has no default."""
     return item.default is MISSING and item.default_factory is MISSING
-
-
-def _default_of(item: Field[Any]) -> Any:
-    if item.default_factory is not MISSING or item.default is MISSING:
-        return None  # that of a nested specification is what its own fields say
-    return _plain(item.default)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from codesign.arch.architecture import Architecture, Links, Ports
-from codesign.core.errors import UserError
+from codesign.core.errors import UserError, unknown_name
 from codesign.cost.mesh import MeshArrays, make_mesh
 from codesign.mapping.nest import FloatArray, IntArray
 from codesign.workloads.computation import Computation, Tensor
@@ -32,6 +32,17 @@ class Reuse(Enum):
     WALK = 1
     RESIDENT = 2
     WHOLE = 3
+
+    @classmethod
+    def parse(cls, name: str) -> "Reuse":
+        """The rule of that name.
+
+        Raises:
+            UserError: There is none.
+        """
+        if name.upper() not in cls.__members__:
+            raise unknown_name("reuse rule", name, [rule.name.lower() for rule in cls])
+        return cls[name.upper()]
 
 
 class Problem(NamedTuple):

@@ -17,7 +17,7 @@ from codesign.core.point import Point, PointValue
 from codesign.cost.cost import Infeasible
 from codesign.evaluation.detail import Detail, NoDetail
 from codesign.evaluation.metrics import Metrics
-from codesign.evaluation.network import EvaluationOptions, WorkloadResult, evaluate_workload
+from codesign.evaluation.network import EvaluationOptions, evaluate_workload
 from codesign.evaluation.records import ArchitectureRecord, LevelRecord, SpaceRecord
 from codesign.mappers.protocol import Mapper
 from codesign.workloads.workload import Workload
@@ -298,6 +298,23 @@ class Evaluation:
     architecture: ArchitectureRecord
 
 
+def judged(
+    space: BuildsArchitectures,
+    point: Mapping[str, PointValue],
+    judge: Callable[[Architecture], tuple[Metrics, Detail] | Infeasible],
+) -> Evaluation:
+    """Build a design and judge it; the one place that says what an evaluation holds."""
+    started = clock.wall_seconds()
+    architecture = space.build(point)
+    described = describe_architecture(architecture)
+    found = judge(architecture)
+    seconds = clock.wall_seconds() - started
+    if isinstance(found, Infeasible):
+        return Evaluation(None, found, seconds, NoDetail(), described)
+    metrics, detail = found
+    return Evaluation(metrics, None, seconds, detail, described)
+
+
 @dataclass(frozen=True)
 class DesignEvaluator:
     """Judges designs of one space by one workload. Plain data, so it can be sent to other processes.
@@ -316,15 +333,11 @@ class DesignEvaluator:
 
     def __call__(self, point: Point) -> Evaluation:
         """Evaluate one design."""
-        started = clock.wall_seconds()
-        architecture = self.space.build(point)
+        return judged(self.space, point, self._judge)
+
+    def _judge(self, architecture: Architecture) -> tuple[Metrics, Detail] | Infeasible:
         result = evaluate_workload(self.workload, architecture, self.mapper, self.options)
-        seconds = clock.wall_seconds() - started
-        described = describe_architecture(architecture)
-        if isinstance(result, Infeasible):
-            return Evaluation(None, result, seconds, NoDetail(), described)
-        assert isinstance(result, WorkloadResult)
-        return Evaluation(result.metrics, None, seconds, result.detail(), described)
+        return result if isinstance(result, Infeasible) else (result.metrics, result.detail())
 
 
 def _bytes_per_cycle(level: StorageLevel, words_per_cycle: float | None) -> float | None:
@@ -369,8 +382,8 @@ def describe_architecture(architecture: Architecture) -> ArchitectureRecord:
                 "area_mm2": None if level.area_mm2 is None else level.area_mm2 * instances,
                 "leakage_mw": None if level.leakage_mw is None else level.leakage_mw * instances,
                 "read_pj": None if level.energy is None else level.energy.read_pj,
-                "read_bandwidth_bytes_per_cycle": _bytes_per_cycle(level, level.read_bandwidth_words_per_cycle),
-                "write_bandwidth_bytes_per_cycle": _bytes_per_cycle(level, level.write_bandwidth_words_per_cycle),
+                "read_bandwidth_bytes_per_cycle": _bytes_per_cycle(level, level.words_per_cycle[0]),
+                "write_bandwidth_bytes_per_cycle": _bytes_per_cycle(level, level.words_per_cycle[1]),
                 "ports": level.ports.value,
                 "fanout": [level.fanout.x, level.fanout.y],
                 "links": level.fanout.links.value,

@@ -8,7 +8,7 @@ from codesign.core.errors import CodesignError
 from codesign.cost.cost import Cost, evaluate
 from codesign.formats.convert import to_files
 from codesign.formats.documents import Dialect, parse_yaml, recognise
-from codesign.formats.load import Inputs, read_inputs
+from codesign.formats.load import Inputs, load_inputs
 
 
 def timeloop_files(inputs: Inputs, *, allow_added: bool = True) -> dict[str, str]:
@@ -38,7 +38,7 @@ def check_same_counts(inputs: Inputs, texts: MappingABC[str, str]) -> None:
         CodesignError: A count differs.
     """
     documents = [d for name, text in texts.items() for value in parse_yaml(text, name) for d in recognise(value, name)]
-    again = read_inputs(documents)
+    again = load_inputs(documents)
     given, written = counts_of(inputs), counts_of(again)
     different = [key for key, count in given.items() if written.get(key) != count]
     if different:

@@ -5,13 +5,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from codesign.arch.architecture import Architecture
-from codesign.core import clock
 from codesign.core.goals import Budget, Objective
 from codesign.core.point import PointValue
+from codesign.cost.cost import Infeasible
 from codesign.cost.looptree import Loop
 from codesign.cost.looptree_graph import GraphCost, Leaf, leaves
-from codesign.evaluation.design import BuildsArchitectures, Evaluation, describe_architecture, metrics_of_sums
-from codesign.evaluation.detail import FusedDetail, NoDetail
+from codesign.evaluation.design import BuildsArchitectures, Evaluation, judged, metrics_of_sums
+from codesign.evaluation.detail import FusedDetail
+from codesign.evaluation.metrics import Metrics
 from codesign.evaluation.records import FusedRecord
 from codesign.scheduling.fused.scheduler import FusedScheduler
 from codesign.scheduling.protocol import ScheduleProblem, ScheduleResult
@@ -36,9 +37,9 @@ class FusedEvaluator:
 
     def __call__(self, point: Mapping[str, PointValue]) -> Evaluation:
         """Evaluate one design: latency and energy summed over the networks, leakage over that time."""
-        started = clock.wall_seconds()
-        architecture = self.space.build(point)
-        described = describe_architecture(architecture)
+        return judged(self.space, point, self._judge)
+
+    def _judge(self, architecture: Architecture) -> tuple[Metrics, FusedDetail] | Infeasible:
         cycles, picojoules = 0.0, 0.0
         by_level: dict[str, float] = {}
         records: list[FusedRecord] = []
@@ -46,7 +47,7 @@ class FusedEvaluator:
             problem = ScheduleProblem(network, architecture)
             result = FusedScheduler().schedule(problem, self.objective, budget=self.budget, seed=0)
             if result.infeasible is not None:
-                return Evaluation(None, result.infeasible, clock.wall_seconds() - started, NoDetail(), described)
+                return result.infeasible
             cost = result.found.schedule.cost()
             cycles += weight * cost.seconds
             picojoules += weight * cost.energy
@@ -54,9 +55,7 @@ class FusedEvaluator:
                 by_level[level] = by_level.get(level, 0.0) + weight * spent
             records.append(_record(result, cost, network, weight, architecture))
         metrics = metrics_of_sums(architecture, cycles, architecture.clock_hz, picojoules)
-        return Evaluation(
-            metrics, None, clock.wall_seconds() - started, FusedDetail(tuple(records), by_level), described
-        )
+        return metrics, FusedDetail(tuple(records), by_level)
 
 
 def _record(

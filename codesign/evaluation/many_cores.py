@@ -10,12 +10,12 @@ import numpy as np
 from codesign.arch.architecture import Architecture
 from codesign.arch.chiplet_cost import money, system_provenance
 from codesign.arch.many_core import ManyCore
-from codesign.core import clock
 from codesign.core.json_types import JsonObject
 from codesign.core.point import PointValue
 from codesign.core.specs import spec_to_json
-from codesign.evaluation.design import Evaluation, area_of, describe_architecture
-from codesign.evaluation.detail import FusedDetail, NoDetail
+from codesign.cost.cost import Infeasible
+from codesign.evaluation.design import Evaluation, area_of, judged
+from codesign.evaluation.detail import FusedDetail
 from codesign.evaluation.metrics import JudgedMetric, Metrics
 from codesign.evaluation.records import FusedRecord
 from codesign.scheduling.segments.bound import SegmentBound, bound_of
@@ -67,10 +67,12 @@ class SegmentsEvaluator:
 
     def __call__(self, point: Mapping[str, PointValue]) -> Evaluation:
         """Evaluate one design: time and energy summed over the networks, cost and area of its dies (rule M81)."""
-        started = clock.wall_seconds()
-        system, architecture = self.space.system(point), self.space.build(point)
-        described = describe_architecture(architecture)
-        described["provenance"] = system_provenance(system)
+        system = self.space.system(point)
+        found = judged(self.space, point, lambda architecture: self._judge(architecture, system))
+        found.architecture["provenance"] = system_provenance(system)
+        return found
+
+    def _judge(self, architecture: Architecture, system: ManyCore) -> tuple[Metrics, FusedDetail] | Infeasible:
         time, picojoules = 0.0, 0.0
         parts: dict[str, float] = {}
         records: list[FusedRecord] = []
@@ -79,8 +81,7 @@ class SegmentsEvaluator:
             try:
                 found = TreeSearch(evaluator, self.batch, self.settings).run()
             except NothingFitsError as error:
-                reason = nothing_fits(system, network, error.message)
-                return Evaluation(None, reason, clock.wall_seconds() - started, NoDetail(), described)
+                return nothing_fits(system, network, error.message)
             whole = found.evaluation.rows[0]
             time += weight * whole.time
             picojoules += weight * whole.energy_pj
@@ -89,7 +90,7 @@ class SegmentsEvaluator:
             records.append(_record(evaluator, found, bound_of(evaluator, self.batch), weight))
         own = ((COST_USD, money(system).overall_usd),)
         metrics = Metrics(time * SECONDS_PER_TICK, picojoules * 1e-12, area_of(architecture), 0.0, own)
-        return Evaluation(metrics, None, clock.wall_seconds() - started, FusedDetail(tuple(records), parts), described)
+        return metrics, FusedDetail(tuple(records), parts)
 
 
 def _least_cycles(evaluator: Evaluator, batch: int) -> float:

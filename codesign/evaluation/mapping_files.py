@@ -3,13 +3,14 @@
 import logging
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from codesign.arch.architecture import Architecture
 from codesign.arch.files import architecture_to_json
 from codesign.core.errors import UserError
 from codesign.core.files import write_atomic, write_json
-from codesign.evaluation.whole_network import LayerKey, NetworkResult, layer_key, plain_computation
+from codesign.evaluation.whole_network import LayerKey, NetworkResult, layer_key
 from codesign.formats.documents import Document, Kind, dump_yaml, read_documents
 from codesign.formats.load import read_computation, read_mapping
 from codesign.mapping.files import mapping_to_json
@@ -45,10 +46,10 @@ def write_network_files(result: NetworkResult, folder: Path) -> list[Path]:
     """
     texts = {ARCH_FILE: dump_yaml({"architecture": architecture_to_json(result.architecture)})}
     for position, layer in enumerate(result.layers, start=1):
-        cost, mapping = layer.result.cost, layer.result.mapping
-        assert cost is not None and mapping is not None
+        mapped = layer.mapped
+        cost, mapping = mapped.cost, mapped.mapping
         content = {
-            "problem": computation_to_json(plain_computation(layer.computation, layer.name)),
+            "problem": computation_to_json(replace(mapped.computation, name=layer.name)),
             "mapping": mapping_to_json(mapping),
         }
         comment = f"{layer.name}, {layer.count:g} in the network: {cost.latency_cycles} cycles, {cost.energy_pj:.6g} pJ"

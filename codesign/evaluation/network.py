@@ -21,6 +21,7 @@ from codesign.mappers.ranged import RangedMapper
 from codesign.mapping.constraints import Constraints, MappingProblem
 from codesign.mapping.files import mapping_to_json
 from codesign.mapping.fit import check_fit
+from codesign.mapping.mapping import Mapping
 from codesign.workloads.computation import Computation
 from codesign.workloads.files import computation_to_json
 from codesign.workloads.network import Network, Operator
@@ -61,6 +62,25 @@ class EvaluationOptions:
 
 
 @dataclass(frozen=True)
+class MappedLayer:
+    """One distinct layer of a workload with its mapping.
+
+    Args:
+        name: Of the first operator with this computation.
+        count: How many operators have it.
+        computation: The computation that was mapped.
+        mapping: The loop nest.
+        cost: Of the mapping, under the cost kernel as it is now.
+    """
+
+    name: str
+    count: float
+    computation: Computation
+    mapping: Mapping
+    cost: Cost
+
+
+@dataclass(frozen=True)
 class LayerResult:
     """One distinct layer on the architecture.
 
@@ -94,16 +114,22 @@ class LayerResult:
         return tuple(name for name, cycles in self.busy_cycles.items() if cycles == self.latency_cycles)
 
     @property
+    def mapped(self) -> MappedLayer:
+        """The layer with its mapping alone, whatever happens between layers."""
+        mapping, cost = self.result.mapping, self.result.cost
+        assert mapping is not None and cost is not None  # layers without a mapping end the evaluation
+        return MappedLayer(self.name, self.count, self.computation, mapping, cost)
+
+    @property
     def utilization(self) -> float:
         """MACs per MAC unit and cycle."""
-        cost = self.result.cost
-        assert cost is not None
+        cost = self.mapped.cost
         return cost.macs / (self.latency_cycles * cost.mac_units)
 
     def to_json(self) -> LayerRecord:
         """Plain values for the trial record and the report."""
-        cost = self.result.cost
-        assert cost is not None and self.result.mapping is not None
+        mapped = self.mapped
+        cost = mapped.cost
         return {
             "name": self.name,
             "notation": self.notation,
@@ -121,7 +147,7 @@ class LayerResult:
             "proof": self.result.proof.value,
             "gap": self.result.gap,
             "loopnest": cost.loop_nest,
-            "mapping": mapping_to_json(self.result.mapping),
+            "mapping": mapping_to_json(mapped.mapping),
             "widths": _widths(self.computation),
         }
 
@@ -200,7 +226,6 @@ def evaluate_workload(
     architecture: Architecture,
     mapper: Mapper,
     options: EvaluationOptions | None = None,
-    progress: Progress | None = None,
 ) -> WorkloadResult | Infeasible:
     """Judge an architecture by a workload, every layer with the best mapping the mapper finds (rules E1-E6).
 
@@ -209,7 +234,6 @@ def evaluate_workload(
         architecture: Energies and areas filled in.
         mapper: The inner search.
         options: How to judge; default: each layer's EDP, activations through DRAM.
-        progress: Told as layers are done.
 
     Returns:
         The result, or the first layer without a valid mapping and the reason.
@@ -222,7 +246,7 @@ def evaluate_workload(
     area_mm2 = architecture.area_mm2
     if area_mm2 is None:
         raise UserError("some part has no area", where=f"architecture {architecture.name!r}", hint="name a technology")
-    found = run_workload(workload, architecture, mapper, options, progress)
+    found = run_workload(workload, architecture, mapper, options)
     if isinstance(found, Infeasible):
         return found
     latency_s = found.latency_cycles / architecture.clock_hz

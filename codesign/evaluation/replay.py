@@ -4,14 +4,11 @@ A study records designs, and for each the notation, bounds and mapping of every 
 its architecture back; the cost kernel gives back every figure of a recorded mapping, also those the record leaves out.
 """
 
-from dataclasses import dataclass
-
 from codesign.arch.architecture import Architecture, Ports
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
 from codesign.core.point import Point
-from codesign.cost.arrays import Reuse
-from codesign.cost.cost import Cost, Infeasible, evaluate
+from codesign.cost.cost import Infeasible, evaluate
 from codesign.evaluation.choices import Choices, partial_bits
 from codesign.evaluation.design import (
     AS_BUILT,
@@ -23,38 +20,16 @@ from codesign.evaluation.design import (
 )
 from codesign.evaluation.generated import WithMachinePorts, is_generated
 from codesign.evaluation.judges import load_networks
-from codesign.evaluation.network import EvaluationOptions
+from codesign.evaluation.network import EvaluationOptions, MappedLayer
 from codesign.evaluation.records import ConfigRecord, DetailRecord
 from codesign.evaluation.specification import BetweenLayers, WorkloadSpec
-from codesign.mappers.protocol import Mapper, MapResult
+from codesign.mappers.protocol import Mapper
 from codesign.mappers.registry import create as create_mapper
-from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.files import mapping_from_json
-from codesign.mapping.mapping import Mapping
 from codesign.timing.table import load_timing
-from codesign.workloads.computation import Computation
 from codesign.workloads.files import computation_from_json
 from codesign.workloads.network_json import content_hash
 from codesign.workloads.workload import Workload
-
-
-@dataclass(frozen=True)
-class ReplayedLayer:
-    """One distinct layer of a recorded design.
-
-    Args:
-        name: Of the first operator with this computation.
-        count: How many operators have it.
-        computation: The computation that was mapped.
-        mapping: The recorded one.
-        cost: Of the mapping, under the cost kernel as it is now.
-    """
-
-    name: str
-    count: float
-    computation: Computation
-    mapping: Mapping
-    cost: Cost
 
 
 def recorded_space(config: ConfigRecord, space: str | None = None) -> DesignSpace:
@@ -94,7 +69,7 @@ def recorded_space(config: ConfigRecord, space: str | None = None) -> DesignSpac
     return found if ports == AS_BUILT else WithDramPorts(found, Ports(ports))
 
 
-def replay_layers(space: DesignSpace, architecture: Architecture, detail: DetailRecord) -> tuple[ReplayedLayer, ...]:
+def replay_layers(space: DesignSpace, architecture: Architecture, detail: DetailRecord) -> tuple[MappedLayer, ...]:
     """The layers of a design's record, evaluated again.
 
     Args:
@@ -116,7 +91,7 @@ def replay_layers(space: DesignSpace, architecture: Architecture, detail: Detail
         cost = evaluate(computation, architecture, mapping)
         if isinstance(cost, Infeasible):
             raise UserError(f"the recorded mapping no longer fits: {cost}", where=f"layer {entry['name']!r}")
-        layers.append(ReplayedLayer(entry["name"], entry["count"], computation, mapping, cost))
+        layers.append(MappedLayer(entry["name"], entry["count"], computation, mapping, cost))
     return tuple(layers)
 
 
@@ -164,35 +139,3 @@ def recorded_options(config: ConfigRecord) -> EvaluationOptions:
         rules=between.rules(),
         activation_bytes=between.activation_bytes,
     )
-
-
-@dataclass(frozen=True)
-class RecordedMapper:
-    """A mapper that searches nothing: it gives every layer the mapping it was recorded with.
-
-    Args:
-        layers: Of a recorded design.
-        name: As mappers have one.
-    """
-
-    layers: tuple[ReplayedLayer, ...]
-    name: str = "recorded"
-
-    def map(
-        self,
-        problem: MappingProblem,
-        objective: Objective,
-        *,
-        budget: Budget,
-        seed: int,
-        reuse: Reuse = Reuse.TIMELOOP,
-    ) -> MapResult:
-        """See `codesign.mappers.protocol.Mapper`."""
-        wanted = problem.computation
-        for layer in self.layers:
-            if str(layer.computation) == str(wanted) and layer.computation.sizes == wanted.sizes:
-                cost = evaluate(wanted, problem.architecture, layer.mapping, reuse=reuse)
-                if isinstance(cost, Infeasible):
-                    return MapResult(None, None, cost, 1, 0.0)
-                return MapResult(layer.mapping, cost, None, 1, 0.0)
-        raise UserError(f"no mapping of {wanted} is recorded", where="the study's record")

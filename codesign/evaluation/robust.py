@@ -158,7 +158,7 @@ def need_bandwidth(space: DesignSpace) -> None:
     """
     point = space.space.to_points(space.space.sample(1, np.random.default_rng(0)))[0]
     levels = [v for v in space.build(point).levels if v.kind is LevelKind.DRAM]
-    if all(v.read_bandwidth_words_per_cycle is None and v.write_bandwidth_words_per_cycle is None for v in levels):
+    if all(v.words_per_cycle == (None, None) for v in levels):
         raise UserError(
             f"--vary {BANDWIDTH} changes nothing: no DRAM level of space {space.name!r} has a bandwidth",
             hint="give a level `kind: dram` and a bandwidth, or leave the range out",

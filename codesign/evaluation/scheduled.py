@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Protocol, cast, runtime_checkable
 
 from codesign.arch.architecture import Architecture
-from codesign.core import clock
 from codesign.core.goals import Objective
 from codesign.core.point import PointValue
 from codesign.cost.cost import Infeasible
-from codesign.evaluation.design import Evaluation, describe_architecture, metrics_of_sums
-from codesign.evaluation.detail import FusedDetail, NoDetail
+from codesign.evaluation.design import Evaluation, judged, metrics_of_sums
+from codesign.evaluation.detail import FusedDetail
+from codesign.evaluation.metrics import Metrics
 from codesign.evaluation.records import FusedRecord
 from codesign.scheduling.soma.evaluator import Invalid, Problem
 from codesign.scheduling.soma.model.cut_layers import cut_wide_layers
@@ -57,10 +57,10 @@ class ScheduledEvaluator:
 
     def __call__(self, point: Mapping[str, PointValue]) -> Evaluation:
         """Evaluate one design: latency and energy summed over the networks, leakage over that time."""
-        started = clock.wall_seconds()
-        architecture = self.space.build(point)
-        described = describe_architecture(architecture)
         hardware = self.space.hardware(point)
+        return judged(self.space, point, lambda architecture: self._judge(architecture, hardware))
+
+    def _judge(self, architecture: Architecture, hardware: SomaHardware) -> tuple[Metrics, FusedDetail] | Infeasible:
         cycles, picojoules = 0.0, 0.0
         names = {part: architecture.levels[position].name for part, position in _PARTS.items()}
         names |= {"bus": "network", "op": "MAC"}
@@ -70,10 +70,8 @@ class ScheduledEvaluator:
             problem = Problem(cut_wide_layers(graph, hardware.gbuf.capacity_bytes), self.batch, hardware, DEFAULT)
             found = search(problem, self.objective, self.options)
             if isinstance(found, Invalid):
-                reason = Infeasible(
-                    "global buffer", float(found.demand_bytes or 0), float(problem.limit_bytes), "bytes", found.reason
-                )
-                return Evaluation(None, reason, clock.wall_seconds() - started, NoDetail(), described)
+                needed, limit = float(found.demand_bytes or 0), float(problem.limit_bytes)
+                return Infeasible("global buffer", needed, limit, "bytes", found.reason)
             cycles += weight * found.schedule.latency_cycles
             picojoules += weight * found.schedule.energy_pj
             for part, value in found.schedule.parsed.energy_by_part_pj.items():
@@ -81,6 +79,4 @@ class ScheduledEvaluator:
             numbers = schedule_json(found.schedule, graph.name)
             networks.append(cast(FusedRecord, {"name": graph.name, "weight": weight, "gap": found.gap, **numbers}))
         metrics = metrics_of_sums(architecture, cycles, CLOCK_HZ, picojoules)
-        return Evaluation(
-            metrics, None, clock.wall_seconds() - started, FusedDetail(tuple(networks), by_level), described
-        )
+        return metrics, FusedDetail(tuple(networks), by_level)

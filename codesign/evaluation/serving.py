@@ -5,11 +5,10 @@ from dataclasses import dataclass, field
 from typing import final
 
 from codesign.arch.architecture import Architecture
-from codesign.core import clock
 from codesign.core.point import PointValue
 from codesign.cost.cost import Infeasible
-from codesign.evaluation.design import DesignSpace, Evaluation, area_of, describe_architecture
-from codesign.evaluation.detail import NoDetail, ServingDetail
+from codesign.evaluation.design import DesignSpace, Evaluation, area_of, judged
+from codesign.evaluation.detail import ServingDetail
 from codesign.evaluation.metrics import JudgedMetric, Metrics
 from codesign.evaluation.network import EvaluationOptions
 from codesign.evaluation.records import ServingRecord
@@ -206,7 +205,7 @@ def compute_bound_batch(spec: ServingSpec, architecture: Architecture) -> int | 
     Both at their peak, all chips together; None where the caches alone keep DRAM busy longer, whatever the batch.
     """
     dram = architecture.levels[0]
-    words = dram.read_bandwidth_words_per_cycle
+    words, _ = dram.words_per_cycle
     if words is None:
         return 1
     weight_bits, _, cache_bits = spec.widths(architecture.mac.bits)
@@ -251,15 +250,14 @@ class ServingEvaluator:
 
     def __call__(self, point: Mapping[str, PointValue]) -> Evaluation:
         """Evaluate one design."""
-        started = clock.wall_seconds()
-        architecture = self.space.build(dict(point))
-        described = describe_architecture(architecture)
+        return judged(self.space, dict(point), self._judge)
+
+    def _judge(self, architecture: Architecture) -> tuple[Metrics, ServingDetail] | Infeasible:
         partial_bits = self.partial_bits or self.space.partial_bits
         stages = MappedStages(self.spec, architecture, self.mapper, self.options, partial_bits)
         found = serve(self.spec, architecture, stages)
-        seconds = clock.wall_seconds() - started
         if isinstance(found, Infeasible):
-            return Evaluation(None, found, seconds, NoDetail(), described)
+            return found
         area = area_of(architecture)
         count = self.spec.chips.count
         own = (
@@ -270,4 +268,4 @@ class ServingEvaluator:
             ("tokens_per_j", 1 / found.joules_per_token),
         )
         metrics = Metrics(found.tpot_s, found.joules_per_token, count * area, count * architecture.leakage_w, own)
-        return Evaluation(metrics, None, seconds, ServingDetail(found.to_json()), described)
+        return metrics, ServingDetail(found.to_json())

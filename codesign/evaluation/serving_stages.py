@@ -132,7 +132,7 @@ class MappedStages:
         run = run_workload(Workload.of([network]), self._architecture, self._mapper, self._options, known=self._known)
         if isinstance(run, Infeasible):
             return run
-        seconds = self._by_bound(run) if self._system is None else dict(network_time(self._system, network).by_bound)
+        seconds = self._by_bound(run) if self._system is None else network_time(self._system, network)
         moved = sum(x.dram_bytes * x.count for x in run.layers) + run.vector.dram_bytes
         return StageRun(seconds, run.dynamic_pj, moved, network.macs, 2 * span.layers, run.layers)
 

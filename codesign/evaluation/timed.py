@@ -8,7 +8,7 @@ simulations are all there is to a run, annealing by simulated cycles goes on fro
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol, cast, final
+from typing import TYPE_CHECKING, cast, final
 
 from codesign.arch.architecture import Architecture
 from codesign.core import clock
@@ -18,11 +18,11 @@ from codesign.core.json_types import Json, JsonObject
 from codesign.core.point import Point
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible, evaluate
-from codesign.evaluation.design import DesignEvaluator, Evaluation, describe_architecture
-from codesign.evaluation.detail import NoDetail
+from codesign.evaluation.design import DesignEvaluator, Evaluation, judged
+from codesign.evaluation.detail import LayersDetail
 from codesign.evaluation.generated import is_generated
 from codesign.evaluation.metrics import Metrics
-from codesign.evaluation.network import LayerResult, evaluate_workload
+from codesign.evaluation.network import MappedLayer, evaluate_workload
 from codesign.evaluation.records import LayerRecord
 from codesign.hardware.analytical import side_of_table
 from codesign.hardware.timed import in_layouts, timed_run, timing_at
@@ -379,30 +379,6 @@ class TimedNetwork:
         ]
 
 
-class MappedLayer(Protocol):
-    """A layer with its mapping and analytical cost, such as a `codesign.evaluation.replay.ReplayedLayer`."""
-
-    @property
-    def name(self) -> str:
-        """Of the first operator like it."""
-
-    @property
-    def count(self) -> float:
-        """How many operators are like it."""
-
-    @property
-    def computation(self) -> Computation:
-        """The computation that the layer runs."""
-
-    @property
-    def mapping(self) -> Mapping:
-        """The mapping that is simulated."""
-
-    @property
-    def cost(self) -> Cost:
-        """The cost of the mapping by the analytical model."""
-
-
 def time_mappings(
     layers: Sequence[MappedLayer],
     vector_cycles: float,
@@ -453,31 +429,10 @@ def time_mappings(
     return replace(network, timeline=(slowest.name, run_of(slowest, EVENTS_SHOWN).events))
 
 
-@final
-@dataclass(frozen=True)
-class _Mapped:
-    """A layer as the evaluation of networks gives it."""
-
-    name: str
-    count: float
-    computation: Computation
-    mapping: Mapping
-    cost: Cost
-
-
-def _mapped(layers: Sequence[LayerResult]) -> list[_Mapped]:
-    found = []
-    for layer in layers:
-        mapping, cost = layer.result.mapping, layer.result.cost
-        assert mapping is not None and cost is not None
-        found.append(_Mapped(layer.name, layer.count, layer.computation, mapping, cost))
-    return found
-
-
 def time_network(result: "NetworkResult", timing: Timing, *, operation_limit: int = OPERATION_LIMIT) -> TimedNetwork:
     """Simulate every distinct layer of a mapped network: see `time_mappings`."""
     return time_mappings(
-        _mapped(result.layers),
+        [layer.mapped for layer in result.layers],
         result.vector.latency_cycles,
         result.architecture,
         timing,
@@ -513,16 +468,21 @@ class EventEvaluator:
 
     def __call__(self, point: Point) -> Evaluation:
         """Evaluate one design."""
-        started = clock.wall_seconds()
-        judged, architecture = self.inner, self.inner.space.build(point)
+        return judged(self.inner.space, point, lambda architecture: self._judge(architecture, point))
+
+    def _judge(self, architecture: Architecture, point: Point) -> tuple[Metrics, LayersDetail] | Infeasible:
+        inner = self.inner
         timing = timing_for(architecture) if self.table is None else timing_at(load_timing(self.table), point)
-        described = describe_architecture(architecture)
-        mapper = EventMapper(judged.mapper, timing, self.candidates, walks=0)
-        result = evaluate_workload(judged.workload, architecture, mapper, judged.options)
+        mapper = EventMapper(inner.mapper, timing, self.candidates, walks=0)
+        result = evaluate_workload(inner.workload, architecture, mapper, inner.options)
         if isinstance(result, Infeasible):
-            return Evaluation(None, result, clock.wall_seconds() - started, NoDetail(), described)
+            return result
         timed = time_mappings(
-            _mapped(result.layers), result.vector.latency_cycles, architecture, timing, reuse=judged.options.reuse
+            [layer.mapped for layer in result.layers],
+            result.vector.latency_cycles,
+            architecture,
+            timing,
+            reuse=inner.options.reuse,
         )
         metrics = with_latency(result.metrics, timed.latency_cycles / architecture.clock_hz)
         record = result.to_json()
@@ -530,8 +490,7 @@ class EventEvaluator:
             cast(LayerRecord, {**layer, **item.to_json(), "latency_cycles": layer["latency_cycles"]})
             for layer, item in zip(record["layers"], timed.layers, strict=True)
         ]
-        detail = replace(result.detail(), metrics=metrics.to_dict(), layers=tuple(layers))
-        return Evaluation(metrics, None, clock.wall_seconds() - started, detail, described)
+        return metrics, replace(result.detail(), metrics=metrics.to_dict(), layers=tuple(layers))
 
 
 def with_latency(metrics: Metrics, latency_s: float) -> Metrics:

@@ -8,11 +8,12 @@ hides all of it behind the transfers.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from codesign.core import clock
+from codesign.arch.architecture import Architecture
 from codesign.core.point import PointValue
 from codesign.cost.cost import Infeasible
-from codesign.evaluation.design import BuildsArchitectures, Evaluation, describe_architecture, metrics_of_sums
-from codesign.evaluation.detail import NoDetail, TrafficDetail
+from codesign.evaluation.design import BuildsArchitectures, Evaluation, judged, metrics_of_sums
+from codesign.evaluation.detail import TrafficDetail
+from codesign.evaluation.metrics import Metrics
 from codesign.evaluation.records import TrafficRecord
 from codesign.scheduling.cosma.graph import OperatorGraph
 from codesign.scheduling.cosma.objective import (
@@ -50,9 +51,9 @@ class TrafficEvaluator:
 
     def __call__(self, point: Mapping[str, PointValue]) -> Evaluation:
         """Evaluate one design: traffic, its energy and its time summed over the networks, leakage over that time."""
-        started = clock.wall_seconds()
-        architecture = self.space.build(point)
-        described = describe_architecture(architecture)
+        return judged(self.space, point, self._judge)
+
+    def _judge(self, architecture: Architecture) -> tuple[Metrics, TrafficDetail] | Infeasible:
         capacity = buffer_bytes(architecture)
         weights = weights_on(architecture, self.objective)
         energy, cycles = energy_per_byte_pj(architecture), cycles_per_byte(architecture)
@@ -62,8 +63,7 @@ class TrafficEvaluator:
         for position, (graph, weight) in enumerate(self.graphs):
             found = self._schedule(position, capacity, weights)
             if not isinstance(found, Schedule):
-                reason = _reason(found, architecture.levels[1].name)
-                return Evaluation(None, reason, clock.wall_seconds() - started, NoDetail(), described)
+                return _reason(found, architecture.levels[1].name)
             written = found.written_bytes + graph.stored_bytes
             read = found.read_bytes + graph.loaded_bytes
             picojoules = written * energy[0] + read * energy[1]
@@ -75,10 +75,8 @@ class TrafficEvaluator:
             networks.append(_network_json(found, weight, picojoules, busy / architecture.clock_hz))
         metrics = metrics_of_sums(architecture, total_cycles, architecture.clock_hz, total_pj)
         dram, scratchpad = architecture.levels[:2]
-        detail = TrafficDetail(
-            capacity, total_bytes, tuple(networks), {dram.name: off_chip_pj, scratchpad.name: total_pj - off_chip_pj}
-        )
-        return Evaluation(metrics, None, clock.wall_seconds() - started, detail, described)
+        parts = {dram.name: off_chip_pj, scratchpad.name: total_pj - off_chip_pj}
+        return metrics, TrafficDetail(capacity, total_bytes, tuple(networks), parts)
 
     def _schedule(self, position: int, capacity: int, weights: TrafficWeights) -> Outcome:
         key = (position, capacity, weights)

@@ -4,7 +4,7 @@ The rules are those a design is judged by (E1-E6 in docs/reference/evaluation.md
 """
 
 from collections.abc import Mapping as MappingABC
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import final
 
 from codesign.arch.architecture import Architecture
@@ -199,8 +199,6 @@ def evaluate_network(
     architecture: Architecture,
     mappings: MappingABC[LayerKey, Mapping],
     options: EvaluationOptions | None = None,
-    *,
-    progress: Progress | None = None,
 ) -> NetworkResult | Infeasible:
     """What a network costs with mappings that are given, one for every distinct layer.
 
@@ -209,7 +207,6 @@ def evaluate_network(
         architecture: Energies filled in.
         mappings: By `layer_key` of the layer.
         options: What happens between layers, which reuse rule holds; nothing is searched.
-        progress: Told as layers are done.
 
     Returns:
         The result, or the first layer whose mapping does not fit and the reason.
@@ -237,13 +234,13 @@ def evaluate_network(
             where=f"network {network.name!r}",
             hint="give mappings of this network alone",
         )
-    return map_network(network, architecture, GivenMappings(mappings), options, progress=progress)
+    return map_network(network, architecture, GivenMappings(mappings), options)
 
 
 @final
 @dataclass(frozen=True)
 class GivenMappings:
-    """A mapper that searches nothing: every layer has its mapping.
+    """A mapper that searches nothing: every layer has its mapping, given or recorded.
 
     Args:
         mappings: By `layer_key`.
@@ -263,13 +260,10 @@ class GivenMappings:
         reuse: Reuse = Reuse.TIMELOOP,
     ) -> MapResult:
         """See `codesign.mappers.protocol.Mapper`."""
-        mapping = self.mappings[layer_key(problem.computation)]
+        mapping = self.mappings.get(layer_key(problem.computation))
+        if mapping is None:
+            raise UserError(f"no mapping of {problem.computation} is {self.name}")
         cost = evaluate(problem.computation, problem.architecture, mapping, reuse=reuse, imperfect=problem.imperfect)
         if isinstance(cost, Infeasible):
             return MapResult(None, None, cost, 1, 0.0)
         return MapResult(mapping, cost, None, 1, 0.0)
-
-
-def plain_computation(computation: Computation, name: str) -> Computation:
-    """The computation of a layer under the layer's name, as its problem file holds it."""
-    return replace(computation, name=name)

@@ -84,7 +84,7 @@ class Inputs:
 
 
 def load_inputs(
-    paths: Sequence[str | Path],
+    files: Sequence[str | Path | Document],
     *,
     architecture: Architecture | None = None,
     computation: Computation | None = None,
@@ -95,7 +95,7 @@ def load_inputs(
     """Read files in any order.
 
     Args:
-        paths: The files; each may hold several documents.
+        files: Each may hold several documents; or documents that were read before.
         architecture: One that does not come from a file, e.g. a preset.
         computation: One that does not come from a file.
         clock_hz: Overrides the clock of the architecture (Timeloop's files have none: 1 GHz).
@@ -106,32 +106,8 @@ def load_inputs(
     Raises:
         UserError: A file is malformed, something is described twice, or names do not fit together.
     """
-    return read_inputs(
-        read_all_documents(paths),
-        tuple(str(p) for p in paths),
-        architecture=architecture,
-        computation=computation,
-        clock_hz=clock_hz,
-        technology=technology,
-        imperfect=imperfect,
-    )
-
-
-def read_inputs(
-    documents: Sequence[Document],
-    paths: tuple[str, ...] = (),
-    *,
-    architecture: Architecture | None = None,
-    computation: Computation | None = None,
-    clock_hz: float | None = None,
-    technology: str | None = None,
-    imperfect: bool = False,
-) -> Inputs:
-    """What documents describe; the arguments are those of `load_inputs`.
-
-    Raises:
-        UserError: A document is malformed, something is described twice, or names do not fit together.
-    """
+    paths = tuple(str(f) for f in files if not isinstance(f, Document))
+    documents = [*read_all_documents(paths), *(f for f in files if isinstance(f, Document))]
     arch_document = _only(documents, Kind.ARCHITECTURE, architecture is not None)
     if arch_document is not None:
         architecture = read_architecture(arch_document)

@@ -1,7 +1,7 @@
 """What a machine is given and what it gives back: registers, instruction streams, the contents of DRAM."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +39,6 @@ class Image:
         emissions: How results leave.
         array_words, dma_words: The instruction streams, 48 bits a word; empty for a machine of loop nests.
         dram_bytes: Size of the memory.
-        notes: Facts worth telling: halves, loops.
     """
 
     parameters: Parameters
@@ -50,7 +49,6 @@ class Image:
     dram_bytes: int
     array_words: tuple[int, ...] = ()
     dma_words: tuple[int, ...] = ()
-    notes: Mapping[str, object] = field(default_factory=dict)
 
     def memory(self, values: Mapping[str, Array]) -> bytes:
         """DRAM with the operands in place; what is not an operand is 0xA5."""
@@ -79,10 +77,10 @@ class RegisterWriter:
             raise OverflowError(f"{value} does not fit register {name} of {bits} bits")
         self.pairs.append((address, value & ((1 << bits) - 1)))
 
-    def many(self, name: str, values: Sequence[int], levels: int, fill: int = 0) -> None:
+    def many(self, name: str, values: Sequence[int], levels: int) -> None:
         """Write registers `name_0` ... `name_{levels - 1}`."""
         for i in range(levels):
-            self.set(f"{name}_{i}", values[i] if i < len(values) else fill)
+            self.set(f"{name}_{i}", values[i] if i < len(values) else 0)
 
 
 def line_address(p: Parameters, byte: int) -> int:

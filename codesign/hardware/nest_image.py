@@ -28,8 +28,7 @@ def nest_image(plan: NestPlan, registers: MappingABC[str, tuple[int, int]]) -> I
     _write_unit(plan, w)
     pairs = [*w.pairs, *array_settings(plan.p, plan.windows, plan.emissions)]
     _, size = place(list(layouts.values()))
-    notes = {"halves": {port: len(h) for port, h in plan.halves.items()}, "array_loops": len(plan.loops) - plan.n_seq}
-    return Image(plan.p, tuple(pairs), layouts, plan.windows, plan.emissions, size, notes=notes)
+    return Image(plan.p, tuple(pairs), layouts, plan.windows, plan.emissions, size)
 
 
 def _dram_distance(plan: NestPlan, port: str, layout: Layout, loop: int) -> int:

@@ -6,12 +6,12 @@ Parts do not overlap and leave nothing out but memories: `element` (one processi
 """
 
 import math
-from typing import Any
 
 from codesign.arch.architecture import Architecture
 from codesign.arch.netlists import array_level, logic_shape
 from codesign.arch.technology import crossbar_area_mm2, dma_area_mm2, interconnect_area_mm2, link_bits
 from codesign.arch.technology_files import load_technology
+from codesign.core.json_types import JsonObject
 from codesign.hardware.parameters import Parameters
 from codesign.hardware.synthesis import Synthesis
 
@@ -46,7 +46,7 @@ def areas_by_part(synthesis: Synthesis, top: str) -> dict[str, float]:
     return found
 
 
-def area_rows(p: Parameters, architecture: Architecture, synthesis: Synthesis | None) -> dict[str, Any]:
+def area_rows(p: Parameters, architecture: Architecture, synthesis: Synthesis | None) -> JsonObject:
     """Logic of a design by part at its node: synthesised, by the table's formulas (A2, W2, B1, D4), by the fit to netlists (N1 to N7).
 
     Args:
@@ -72,7 +72,7 @@ def area_rows(p: Parameters, architecture: Architecture, synthesis: Synthesis | 
     }
     groups = {"elements": ("element",), "network": ("network",), "crossbar": ("crossbar",), "DMA": ("reader", "writer"), "control": ("unit", "loops")}  # fmt: skip
     measured = None if synthesis is None else areas_by_part(synthesis, p.name)
-    rows = []
+    rows: list[JsonObject] = []
     for part, names in groups.items():
         guess = sum(fitted.part_nand2(n, shape) * (p.pes if n == "element" else 1) for n in names)
         found = None if measured is None else gate_mm2 * sum(measured[n] for n in names)

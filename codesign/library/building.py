@@ -12,7 +12,7 @@ from codesign.library.build_jobs import make_job
 from codesign.library.build_network import add_host, build_network
 from codesign.library.build_options import DEFAULT_OPTIONS, BuildOptions, Request
 from codesign.library.built_hardware import BuiltDocument, BuiltHardware
-from codesign.library.simulated import run_record
+from codesign.library.simulated import add_power, run_record
 
 if TYPE_CHECKING:
     from codesign.hardware.execute import Job
@@ -60,8 +60,6 @@ def build(
     }
     failed, synthesis, power = None, None, None
     if options.power:
-        from codesign.library.build_power import add_power
-
         synthesis, power, failed = add_power(job, netlist, options.seed, document)
     elif options.simulate:
         document["simulation"], failed = simulated(job, netlist, options.simulator, options.seed, options.memory)

@@ -296,8 +296,7 @@ class MappedNetwork(AbstractResult):
             return []
         found: list[JsonObject] = []
         for layer in self.result.layers:
-            cost = layer.result.cost
-            assert cost is not None  # the network runs
+            cost = layer.mapped.cost
             found.append(
                 {
                     "layer": layer.name,

@@ -7,7 +7,6 @@ from typing import Any, overload
 
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
-from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Infeasible
 from codesign.cost.cost import evaluate as evaluate_mapping
 from codesign.evaluation.whole_network import LayerKey, evaluate_network
@@ -49,12 +48,11 @@ def map_layer(
         hardware = hardware.with_free_bypass() if options.free_bypass else hardware
         constraints = _both(hardware.constraints_of(computation), options.constraints)
     else:
-        constraints = options.constraints
+        constraints = options.constraints or Constraints()
     check_fit(machine, [computation])
     problem = MappingProblem(computation, machine, _freed(constraints, options), options.imperfect)
-    judged = options.judged()
     result = options.searcher(machine).map(
-        problem, judged.objective, budget=judged.budget, seed=options.seed, reuse=judged.reuse
+        problem, options.goal, budget=options.budget, seed=options.seed, reuse=options.rule
     )
     return _timed(MappedLayer(computation, machine, result, problem, options))
 
@@ -67,8 +65,7 @@ def _timed(layer: MappedLayer) -> MappedLayer:
     computation = layer.computation
     if found.padding is not None:
         computation = computation.with_bounds(**{dim: size for dim, _, size in found.padding.changed})
-    reuse = Reuse[layer.options.reuse.upper()]
-    run, seconds = timing.run(computation, layer.architecture, found.mapping, reuse)
+    run, seconds = timing.run(computation, layer.architecture, found.mapping, layer.options.rule)
     if isinstance(run, Infeasible):
         return replace(layer, result=replace(found, mapping=None, cost=None, infeasible=run))
     return replace(layer, run=run, run_seconds=seconds)
@@ -103,7 +100,7 @@ def map_network(
         return _freed(_both(given, options.constraints), options)
 
     _refuse_for_network(options)
-    found = map_every_layer(loaded, machine, options.searcher(machine), judged, constraints_of=constraints_of)
+    found = map_every_layer(loaded, machine, options.network_searcher(machine), judged, constraints_of=constraints_of)
     mapped = MappedNetwork(found, loaded, machine, constraints_of=constraints_of, uneven=options.uneven)
     return _timed_network(mapped, options)
 
@@ -182,9 +179,7 @@ def evaluate(
         computation, (_, machine) = as_computation(workload), as_hardware(architecture)
         assert isinstance(mapping, Mapping | str | Path)
         nest = as_mapping(mapping, computation, machine, options.imperfect)
-        cost = evaluate_mapping(
-            computation, machine, nest, reuse=Reuse[options.reuse.upper()], imperfect=options.imperfect
-        )
+        cost = evaluate_mapping(computation, machine, nest, reuse=options.rule, imperfect=options.imperfect)
         if isinstance(cost, Infeasible):
             return MappedLayer(computation, machine, MapResult(None, None, cost, 1, 0.0), options=options)
         found = MapResult(nest, cost, None, 1, 0.0)
@@ -204,10 +199,10 @@ def evaluate(
     return _timed_network(MappedNetwork(judged, network, machine), options)
 
 
-def _both(given: Constraints, more: Constraints) -> Constraints:
+def _both(given: Constraints, more: Constraints | None) -> Constraints:
     from codesign.formats.load import merge_constraints
 
-    return merge_constraints(given, more) if more != Constraints() else given
+    return given if more is None else merge_constraints(given, more)
 
 
 def _freed(constraints: Constraints, options: MapOptions) -> Constraints:

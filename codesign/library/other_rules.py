@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, final
 
 from codesign.core.errors import UserError, unknown_name
-from codesign.core.goals import Budget, Objective
 from codesign.core.json_types import JsonObject
 from codesign.library.looptree_files import UnevenSearch, map_accelforge
 from codesign.library.map_options import DEFAULT_OPTIONS, MapOptions
@@ -16,10 +15,14 @@ from codesign.library.zigzag_files import read_layer
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
+    from codesign.mappers.loop_order.exact_orders import ExactOrders
+    from codesign.mappers.loop_order.loma import LomaMapper
+    from codesign.mappers.loop_order.salsa import SalsaMapper
+
 ZIGZAG, ACCELFORGE = "zigzag", "accelforge"
 _READ = {
     ZIGZAG: {"mapper", "mapper_options", "objective", "time_limit_s", "evaluations", "seed"},
-    ACCELFORGE: {"mapper", "objective", "time_limit_s", "imperfect"},
+    ACCELFORGE: {"mapper", "objective", "time_limit_s", "imperfect", "seed"},
 }
 """Rules -> options that play a part with them."""
 
@@ -90,9 +93,7 @@ def map_files(
     """
     if semantics not in _READ:
         raise unknown_name("semantics", semantics, _READ, where="map_files")
-    for field in fields(options):
-        if field.name not in _READ[semantics] and getattr(options, field.name) != getattr(DEFAULT_OPTIONS, field.name):
-            raise UserError(f"`{field.name}` plays no part with the rules of {semantics}", hint="leave it out")
+    refuse_unread(options, semantics)
     paths = [str(f) for f in files]
     if semantics == ACCELFORGE:
         return _nests(paths, options, certify)
@@ -101,30 +102,45 @@ def map_files(
     return _orders(paths, options)
 
 
-def _orders(files: list[str], options: MapOptions) -> MappedFiles:
+def refuse_unread(options: MapOptions, semantics: str) -> None:
+    """Refuse what plays no part with another tool's rules.
+
+    Raises:
+        UserError: Something is given.
+    """
+    read = _READ[semantics] - ({"mapper_options"} if options.mapper == "exact" else set())
+    for field in fields(options):
+        if field.name not in read and getattr(options, field.name) != getattr(DEFAULT_OPTIONS, field.name):
+            raise UserError(f"`{field.name}` plays no part with `semantics` {semantics}", hint="leave it out")
+    if semantics == ACCELFORGE and options.mapper != "exact":
+        raise UserError(f"the rules of accelforge need the mapper 'exact', got {options.mapper!r}")
+
+
+def order_mapper(options: MapOptions) -> "ExactOrders | SalsaMapper | LomaMapper":
+    """The search of loop orders that options name.
+
+    Raises:
+        UserError: It is none of them, or has no such option.
+    """
     from codesign.mappers.loop_order.exact_orders import ExactOrders
     from codesign.mappers.loop_order.loma import LomaMapper
     from codesign.mappers.loop_order.salsa import SalsaMapper
-    from codesign.mappers.registry import create
 
-    made = options.mapper
-    if isinstance(made, str):
-        if made == "exact" and options.mapper_options:
-            raise UserError("`mapper_options` plays no part with exact orders", hint="leave it out")
-        made = ExactOrders() if made == "exact" else create(made, **options.mapper_options)  # type: ignore[assignment]
+    made = ExactOrders() if options.mapper == "exact" else options.made_mapper
     if not isinstance(made, ExactOrders | SalsaMapper | LomaMapper):
         raise UserError(f"the rules of zigzag need the mapper salsa, loma or exact, got {options.mapper!r}")
-    goal = Objective.parse(options.objective)
+    return made
+
+
+def _orders(files: list[str], options: MapOptions) -> MappedFiles:
+    made = order_mapper(options)
+    goal = options.goal
     layer, _ = read_layer(files, goal)
-    budget = Budget(options.time_limit_s, options.evaluations)
-    found = made.map_orders(layer, goal, budget=budget, seed=options.seed)
+    found = made.map_orders(layer, goal, budget=options.budget, seed=options.seed)
     return MappedFiles({**found.to_json(), "mapper": made.name, "objective": goal.value, "semantics": ZIGZAG})
 
 
 def _nests(files: list[str], options: MapOptions, certify: bool) -> MappedFiles:
-    if options.mapper != "exact":
-        raise UserError(f"the rules of accelforge need the mapper 'exact', got {options.mapper!r}")
-    objective = Objective.parse(options.objective).value
-    search = UnevenSearch(objective, options.time_limit_s, options.imperfect, certify)
+    search = UnevenSearch(options.goal.value, options.time_limit_s, options.imperfect, certify)
     found, proof = map_accelforge(files, search)
     return MappedFiles(found.to_json(), proof)

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from codesign.timing.table import Timing
 
 
+TEMPLATE_CLOCK_HZ = 1e9
+"""Of SoMa's template."""
+
+
 def schedule_table(options: TimingOptions, name: str) -> "Timing":
     """The machine's constants: the table that is given, else the one of the architecture's name, else none.
 
@@ -29,41 +33,52 @@ def schedule_table(options: TimingOptions, name: str) -> "Timing":
 
 
 def simulated(
-    result: "ScheduleResult", architecture: "Architecture", options: TimingOptions
+    result: "ScheduleResult", architecture: "Architecture | None", options: TimingOptions
 ) -> "tuple[Run, int] | None":
     """The run of a schedule and its analytical cycles, its trace written; None where nothing runs.
 
     Args:
         result: Of a scheduler.
-        architecture: On which the network was scheduled.
+        architecture: On which the network was scheduled; None for SoMa's template.
         options: Constants, trace, limit of operations.
 
     Raises:
         UserError: The event tier does not know such schedules.
     """
+    if result.infeasible is not None:
+        return None
+    return simulate(getattr(result.found, "schedule", result.found), architecture, options, result.scheduler)
+
+
+def simulate(
+    schedule: object, architecture: "Architecture | None", options: TimingOptions, scheduler: str
+) -> "tuple[Run, int]":
+    """The run of a schedule and its analytical cycles, its trace written.
+
+    Raises:
+        UserError: The event tier does not know schedules of the scheduler.
+    """
     from codesign.scheduling.cosma.result import Schedule as SpillSchedule
     from codesign.scheduling.soma.evaluator import Schedule as FusedSchedule
     from codesign.scheduling.timed import analytic_spill_cycles, time_fused, time_spilled
 
-    if result.infeasible is not None:
-        return None
-    schedule = getattr(result.found, "schedule", result.found)
     limit = options.operation_limit
-    if isinstance(schedule, SpillSchedule):
+    clock_hz = TEMPLATE_CLOCK_HZ if architecture is None else architecture.clock_hz
+    if isinstance(schedule, SpillSchedule) and architecture is not None:
         table = schedule_table(options, architecture.name)
         run = time_spilled(schedule, architecture, table, operation_limit=limit)
-        cycles, name = analytic_spill_cycles(schedule, architecture), schedule.graph.name
+        cycles, name = analytic_spill_cycles(schedule, architecture), f"{schedule.graph.name} on {architecture.name}"
     elif isinstance(schedule, FusedSchedule):
         problem = schedule.parsed.problem
         table = schedule_table(options, problem.hardware.name)
         run = time_fused(schedule, table, operation_limit=limit)
-        cycles, name = schedule.latency_cycles, problem.graph.name
+        cycles, name = schedule.latency_cycles, f"{problem.graph.name} on {problem.hardware.name}"
     else:
-        raise not_simulated(result.scheduler)
+        raise not_simulated(scheduler)
     if options.trace is not None:
         from codesign.timing.trace import write_trace
 
-        write_trace(run, Path(options.trace), architecture.clock_hz, f"{name} on {architecture.name}")
+        write_trace(run, Path(options.trace), clock_hz, name)
     return run, cycles
 
 

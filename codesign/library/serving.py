@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast, final
 from codesign.arch.architecture import Architecture
 from codesign.arch.many_core import ManyCore
 from codesign.arch.many_core_scaling import architecture_of
-from codesign.core.errors import UserError, unknown_name
+from codesign.core.errors import UserError
 from codesign.core.factors import divisors
 from codesign.core.goals import Budget, Objective
 from codesign.core.json_types import Json, JsonObject
@@ -21,6 +21,7 @@ from codesign.evaluation.serving_trees import TreeStages
 from codesign.evaluation.system_chips import chips_of, die_architecture, staged
 from codesign.library.inputs import as_hardware
 from codesign.library.results import AbstractResult
+from codesign.library.serve_options import AUTO, STEP_TIMES, ServeOptions
 from codesign.mappers.protocol import Mapper
 from codesign.mappers.registry import create
 from codesign.workloads.chips import Chips
@@ -28,47 +29,6 @@ from codesign.workloads.serving import ServingSpec, read_serving
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
-
-
-AUTO = "auto"
-STEP_TIMES = ("layers", "segments")
-"""Where times and energies of stages come from."""
-
-
-@final
-@dataclass(frozen=True)
-class ServeOptions:
-    """How layers are shared by chips, and how each layer's mapping is searched.
-
-    Args:
-        mapper: By name, or one of your own.
-        objective: What each mapping minimises: ``energy``, ``latency`` or ``edp``.
-        time_limit_s: Seconds of search, per layer.
-        evaluations: Mappings scored at most, per layer.
-        seed: Of every random choice.
-        stages: Stages that the layers are cut into: a number, ``auto`` for the most tokens a second, None for what the file says.
-        micro_batches: Parts that pass the stages one behind another; None for what the file says.
-        step_times: ``layers``, mapped one by one, or ``segments``: trees on the cores of a system (rule V12).
-    """
-
-    mapper: str | Mapper = "exact"
-    objective: str = "latency"
-    time_limit_s: float | None = None
-    evaluations: int | None = None
-    seed: int = 0
-    stages: int | str | None = None
-    micro_batches: int | None = None
-    step_times: str = "layers"
-
-    def __post_init__(self) -> None:
-        Objective.parse(self.objective)
-        Budget(self.time_limit_s, self.evaluations)
-        if isinstance(self.stages, str) and self.stages != AUTO:
-            raise UserError(f"`stages` must be an integer >= 1 or {AUTO!r}, got {self.stages!r}")
-        if self.step_times not in STEP_TIMES:
-            raise unknown_name("kind of step times", self.step_times, STEP_TIMES)
-        if self.seed < 0:
-            raise UserError(f"`seed` must be >= 0, got {self.seed}")
 
 
 DEFAULT_OPTIONS = ServeOptions()

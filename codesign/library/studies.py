@@ -1,4 +1,4 @@
-"""`open_study` and `compare`: what studies recorded, as results."""
+"""`explore`, `open_study` and `compare`: the Pareto front of accelerators for a workload, and what studies recorded, as results."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,13 +16,14 @@ from codesign.report.compare import compare as compare_studies
 from codesign.study.contended import ContendedDesign
 from codesign.study.mapping_front import MappingFront
 from codesign.study.retime import TimedDesign
-from codesign.study.specification import StudySpec
+from codesign.study.specification import StudySpec, read_study_spec
 from codesign.study.study import Study, Trial
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from codesign.study.front_check import FrontDocument
+    from codesign.study.run import Listener
 
 
 @final
@@ -166,6 +167,26 @@ def _provenance(study: Study, trial: int | None) -> JsonObject:
     return {"provenance": architecture["provenance"]} if "provenance" in architecture else {}
 
 
+def explore(spec: StudySpec | str | Path, listener: "Listener | None" = None) -> Exploration:
+    """Run or resume a study: the designs of a space that no other one beats in every objective.
+
+    Args:
+        spec: What to search, or the YAML or JSON file that says so.
+        listener: Told how the run goes on; None for silence.
+
+    Returns:
+        The study with its front. Its trials are in the folder of `spec.place`; the same call goes on after an interruption.
+
+    Raises:
+        UserError: A field that cannot be used; the message names it.
+    """
+    from codesign.study.run import run_study
+
+    spec = spec if isinstance(spec, StudySpec) else read_study_spec(spec)
+    run = run_study(spec, listener)
+    return Exploration(run.study, run.certificate, run.certified, spec)
+
+
 def open_study(place: str | Path | None = None, *, storage: str | None = None, name: str | None = None) -> Exploration:
     """A study that was recorded.
 
@@ -177,15 +198,7 @@ def open_study(place: str | Path | None = None, *, storage: str | None = None, n
     Raises:
         UserError: There is no such study.
     """
-    from codesign.study.storage import is_url
-
-    if place is None and storage is None:
-        raise UserError("which study?", hint="give its folder, a .db file, or a storage URL with a name")
-    if place is not None and is_url(str(place)):
-        if storage is not None:
-            raise UserError(f"two databases: {str(place)!r} and {storage!r}", hint="give one")
-        return Exploration(Study.open(Path(), storage=str(place), name=name))
-    return Exploration(Study.open(place or Path(), storage=storage, name=name))
+    return Exploration(Study.at(place, storage, name))
 
 
 @final

@@ -3,10 +3,11 @@
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, ClassVar, final
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.json_types import JsonObject
+from codesign.evaluation.specification import ANALYTICAL, EVENT, TIMINGS
 
 if TYPE_CHECKING:
     from codesign.arch.architecture import Architecture
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
     from codesign.timing.simulate import Run
     from codesign.timing.table import Timing
     from codesign.workloads.computation import Computation
-
-ANALYTICAL, EVENT = "analytical", "event"
-TIMINGS = (ANALYTICAL, EVENT)
-"""As a study's file says them; kept apart so that one layer is mapped without loading studies."""
 
 DEFAULT_LIMIT = 20_000_000
 DEFAULT_CANDIDATES = 8
@@ -42,6 +39,8 @@ class TimingOptions:
         candidates: Mappings of a layer, best by the analytical model, that are simulated and ranked again.
     """
 
+    panel: ClassVar[str] = "Timing"
+
     timing: str = ANALYTICAL
     timing_table: str | None = None
     trace: str | Path | None = None
@@ -50,12 +49,10 @@ class TimingOptions:
 
     def __post_init__(self) -> None:
         if self.timing not in TIMINGS:
-            raise unknown_name("timing", self.timing, TIMINGS)
+            raise unknown_name("`timing`", self.timing, TIMINGS)
         for name, value in (("timing_table", self.timing_table), ("trace", self.trace)):
             if value is not None and not self.event:
-                raise UserError(
-                    f"`{name}` is read with timing='event' only", hint="give timing='event', or leave it out"
-                )
+                raise UserError(f"`{name}` is an option of `timing` event", hint="give `timing` event, or leave it out")
         for name, number in (("operation_limit", self.operation_limit), ("candidates", self.candidates)):
             if number < 1:
                 raise UserError(f"`{name}` must be >= 1, got {number}")

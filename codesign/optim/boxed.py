@@ -530,11 +530,6 @@ class BoxProof:
 
     # ---- what is shown ---------------------------------------------------------------------------
 
-    @property
-    def decided(self) -> bool:
-        """Whether every box is settled."""
-        return not len(self._factor) and not self._unseen
-
     def outer_front(self) -> Floats:
         """Evaluated front and bounds of what is not settled exactly: ``k x m``; empty while some boxes are not bounded yet."""
         if self._unseen:

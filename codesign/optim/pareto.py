@@ -28,15 +28,6 @@ def front(values: Floats) -> Floats:
     return np.unique(values[nondominated(values)], axis=0)
 
 
-def ranks(values: Floats) -> NDArray[np.int64]:
-    """The number of the front each row belongs to, 0 the best (non-dominated sorting): ``n``."""
-    from moocore import pareto_rank
-
-    if len(values) == 0:
-        return np.zeros(0, dtype=np.int64)
-    return np.asarray(pareto_rank(values), dtype=np.int64)
-
-
 def thinned(outer: Floats, most: int) -> Floats:
     """Fewer points that bound the same designs: neighbours by the first objective are replaced by their least: ``k x m``.
 

@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from codesign.core.grid_space import GridSpace
 from codesign.core.point import Point, PointValue
 from codesign.optim.outcomes import OutcomeConstraint
 
@@ -19,20 +20,8 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 
-class SearchSpace(Protocol):
+class SearchSpace(GridSpace, Protocol):
     """A finite space of designs with known validity rules."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The parameter names, in column order."""
-
-    @property
-    def cardinalities(self) -> tuple[int, ...]:
-        """The number of choices of each parameter."""
-
-    @property
-    def ordered(self) -> tuple[bool, ...]:
-        """Which parameters have an order."""
 
     @property
     def cardinality_bound(self) -> int:
@@ -49,12 +38,6 @@ class SearchSpace(Protocol):
     def to_indices(self, points: Sequence[Mapping[str, object]], where: str = "design") -> Indices:
         """Dicts as canonical rows: ``n x d``."""
 
-    def to_points(self, indices: Indices) -> list[Point]:
-        """The designs that rows of indices stand for, each by parameter name."""
-
-    def canonical(self, indices: Indices) -> Indices:
-        """Rows with index 0 where a parameter does not exist: ``n x d``."""
-
     def is_valid(self, indices: Indices) -> Bools:
         """Which rows obey the known rules: ``n``."""
 
@@ -63,9 +46,6 @@ class SearchSpace(Protocol):
 
     def neighbours(self, row: Indices) -> Indices:
         """The valid rows one change away: ``m x d``."""
-
-    def sample(self, count: int, rng: np.random.Generator) -> Indices:
-        """Valid rows drawn at random, repeats possible: ``count x d``."""
 
     def enumerate(self, limit: int = ...) -> Indices:
         """All valid rows: ``n x d``; a UserError where there are more combinations than `limit`."""

@@ -141,7 +141,7 @@ def create(
     return Optimizer(problem, strategy, [*initial, *elites(problem)])
 
 
-def elites(problem: Problem, count: int = ELITES) -> list[Point]:
+def elites(problem: Problem) -> list[Point]:
     """The best designs of the earlier studies: greedily, those that add most hypervolume (log-scaled where possible)."""
     complete = [t for t in problem.warm_start if all(o in t.values for o in problem.objectives)]
     values = np.array([[t.values[o] for o in problem.objectives] for t in complete], dtype=np.float64)
@@ -153,7 +153,7 @@ def elites(problem: Problem, count: int = ELITES) -> list[Point]:
     rows, values = rows[usable], values[usable]
     frame = Frame.of_front(values, log=bool((values > 0).all()), margin=0.5)
     picked: list[int] = []
-    for _ in range(min(count, len(rows))):
+    for _ in range(min(ELITES, len(rows))):
         gains = [-1.0 if k in picked else frame.hypervolume(values[[*picked, k]]) for k in range(len(rows))]
         picked.append(int(np.argmax(gains)))
     return problem.space.to_points(rows[picked])

@@ -8,8 +8,9 @@ from codesign.core.json_types import JsonObject
 from codesign.cost.cost import COMPUTE, Cost
 from codesign.evaluation.design import DesignSpace
 from codesign.evaluation.detail import FusedDetail, LayersDetail, ServingDetail, TrafficDetail, detail_of
+from codesign.evaluation.network import MappedLayer
 from codesign.evaluation.records import ArchitectureRecord, DetailRecord, LayerRecord, VectorRecord
-from codesign.evaluation.replay import ReplayedLayer, recorded_space, replay_layers
+from codesign.evaluation.replay import recorded_space, replay_layers
 from codesign.study.study import Study, Trial
 
 NESTS_SHOWN = 8
@@ -57,7 +58,7 @@ class DesignData:
             data["energy"] = scheduled_energy_parts(found.energy_by_level_pj, trial.metrics)
         return data
 
-    def _replay(self, trial: Trial, detail: DetailRecord) -> tuple[ReplayedLayer, ...]:
+    def _replay(self, trial: Trial, detail: DetailRecord) -> tuple[MappedLayer, ...]:
         if self._space is None:
             return ()
         try:
@@ -112,7 +113,7 @@ def bottlenecks_of(layer: LayerRecord) -> list[str]:
     return list(layer.get("bottlenecks") or [layer["bottleneck"]])
 
 
-def layer_rows(layers: Sequence[LayerRecord], replayed: Sequence[ReplayedLayer]) -> list[JsonObject]:
+def layer_rows(layers: Sequence[LayerRecord], replayed: Sequence[MappedLayer]) -> list[JsonObject]:
     """Every distinct layer, in the order of the network."""
     by_weight = sorted(range(len(layers)), key=lambda i: -layers[i]["latency_cycles"] * layers[i]["count"])
     shown = set(by_weight[:NESTS_SHOWN])

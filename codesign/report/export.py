@@ -10,7 +10,8 @@ from codesign.core.errors import UserError
 from codesign.core.files import write_atomic, write_json
 from codesign.core.json_types import JsonObject
 from codesign.evaluation.exchange import timeloop_files
-from codesign.evaluation.replay import ReplayedLayer, recorded_space, replay_layers
+from codesign.evaluation.network import MappedLayer
+from codesign.evaluation.replay import recorded_space, replay_layers
 from codesign.formats.convert import to_files
 from codesign.formats.documents import Dialect
 from codesign.formats.load import Inputs
@@ -77,7 +78,7 @@ def export_design(
     return [folder / "design.json", *(folder / name for name in texts)]
 
 
-def _inputs(architecture: Any, layer: ReplayedLayer | None) -> Inputs:
+def _inputs(architecture: Any, layer: MappedLayer | None) -> Inputs:
     computation = None if layer is None else layer.computation
     return Inputs(architecture, computation, None if layer is None else layer.mapping, NO_CONSTRAINTS, ())
 
@@ -90,7 +91,7 @@ def _timeloop(inputs: Inputs, name: str, allow_added: bool) -> dict[str, str]:
         return to_files(replace(inputs, mapping=None), Dialect.TIMELOOP)
 
 
-def _entry(layer: ReplayedLayer, place: str) -> JsonObject:
+def _entry(layer: MappedLayer, place: str) -> JsonObject:
     return {
         "name": layer.name,
         "folder": f"layers/{place}",

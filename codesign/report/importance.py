@@ -61,14 +61,13 @@ class _Axis:
     features: Floats
 
 
-def effects(points: Sequence[Mapping[str, Any]], names: Sequence[str], objective: Floats, seed: int = 0) -> Effects:
+def effects(points: Sequence[Mapping[str, Any]], names: Sequence[str], objective: Floats) -> Effects:
     """Fit and split.
 
     Args:
         points: Feasible designs: ``n``.
         names: Of the parameters.
         objective: Positive values: ``n``.
-        seed: Of the draws.
     """
     if len(points) > MOST_TRIALS:
         chosen = np.unique(np.linspace(0, len(points) - 1, MOST_TRIALS).round().astype(int))
@@ -83,7 +82,7 @@ def effects(points: Sequence[Mapping[str, Any]], names: Sequence[str], objective
     )
     rows = np.array([[a.values.index(_value(point, a.name)) for a in live] for point in points], dtype=np.int64)
     model = gp.fit(geometry, _features(live, rows), np.log10(objective), gp.Prior())
-    first, total, main = _split(model, live, np.random.default_rng(seed))
+    first, total, main = _split(model, live, np.random.default_rng(0))
     return Effects(_left_out(model), {**zero, **first}, {**zero, **total}, main)
 
 

@@ -6,7 +6,6 @@ from codesign.core.files import write_atomic
 from codesign.core.json_types import JsonObject
 from codesign.evaluation.design import describe_architecture
 from codesign.evaluation.metrics import UNITS
-from codesign.evaluation.replay import ReplayedLayer
 from codesign.evaluation.timed import TimedNetwork
 from codesign.evaluation.whole_network import NetworkResult
 from codesign.report.design_data import area_parts, energy_parts, layer_rows, roofline
@@ -44,18 +43,9 @@ def network_page_data(result: NetworkResult, events: TimedNetwork | None = None)
             "architecture": architecture,
             "area": area_parts(architecture),
             "energy": energy_parts(layers, vector, metrics),
-            "layers": layer_rows(layers, _replayed(result)),
+            "layers": layer_rows(layers, [layer.mapped for layer in result.layers]),
             "vector": vector,
             "roofline": roofline(architecture),
             **({} if events is None else {"events": events.page_json()}),
         },
     }
-
-
-def _replayed(result: NetworkResult) -> list[ReplayedLayer]:
-    rows = []
-    for layer in result.layers:
-        mapping, cost = layer.result.mapping, layer.result.cost
-        assert mapping is not None and cost is not None
-        rows.append(ReplayedLayer(layer.name, layer.count, layer.computation, mapping, cost))
-    return rows

@@ -29,7 +29,6 @@ from codesign.study.proof import read_proof
 from codesign.study.study import Study, Trial
 
 Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 WIDEST = 16.0
 """Factors up to this, and down to its inverse, are looked at."""

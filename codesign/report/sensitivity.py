@@ -28,13 +28,13 @@ from codesign.evaluation.network import evaluate_workload
 from codesign.evaluation.own_metrics import JudgedDesign, MetricFunction, value_of
 from codesign.evaluation.records import DetailRecord
 from codesign.evaluation.replay import (
-    RecordedMapper,
     recorded_mapper,
     recorded_options,
     recorded_space,
     recorded_workload,
     replay_layers,
 )
+from codesign.evaluation.whole_network import GivenMappings, layer_key
 from codesign.mappers.protocol import Mapper
 from codesign.optim.pareto import nondominated
 from codesign.report.html_page import asset, build_page
@@ -280,7 +280,10 @@ class _Again:
     def fixed(self, trial: Trial, detail: DetailRecord, constant: Constant, factor: float) -> dict[str, float]:
         """Metrics of a trial with its recorded mappings under the scaled constant."""
         layers = replay_layers(self._space, self._space.build(trial.point), detail)
-        return self._judge(trial, RecordedMapper(layers), constant, factor)
+        mappings = {
+            layer_key(layer.computation): layer.mapping for layer in reversed(layers)
+        }  # the first of its kind counts
+        return self._judge(trial, GivenMappings(mappings, "recorded"), constant, factor)
 
     def searched(self, trial: Trial, constant: Constant, factor: float) -> dict[str, float]:
         """With mappings searched under the scaled constants."""

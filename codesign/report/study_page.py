@@ -15,11 +15,12 @@ from codesign.report.recommend import knee_design, labels_of
 from codesign.report.summary import EffectsRecord, is_finite, recommended_rows, summary
 from codesign.study.built import BuiltRecord, read_built
 from codesign.study.certified import read_certified
-from codesign.study.contended import read_contended_front
+from codesign.study.contended import CONTENTION_FILE
 from codesign.study.machines import CPU_SECONDS, MachineCycles, machine_cycles
 from codesign.study.mapping_front import read_mapping_front
 from codesign.study.proof import read_proof
-from codesign.study.retime import read_timed_front
+from codesign.study.retime import TIMING_FILE
+from codesign.study.simulated_fronts import read_front
 from codesign.study.study import REPORT_FILE, Study, Trial, hypervolume_curve
 from codesign.study.system_pages import pages_of
 
@@ -57,18 +58,16 @@ def report_data(study: Study, space: str | None = None, machine_seconds: float =
     designs = {t.number: data for t in ordered[:MOST_DESIGNS] if (data := maker.of(t)) is not None}
     found = importance(study, valid)
     knee = knee_design(study)
-    timed = read_timed_front(study.folder)
-    for design in timed:
-        if design["trial"] in designs:
-            designs[design["trial"]]["events"] = design
+    timed = read_front(study.folder / TIMING_FILE)
     built = {int(number): layers for number, layers in read_built(study.folder).items()}
     machines = machine_cycles(study, ordered, space=space, seconds=machine_seconds)
     for number in designs:
         designs[number] |= {"built": built[number]} if number in built else {}
         designs[number] |= {"machine": machines[number]} if number in machines else {}
-    for design in read_contended_front(study.folder):
-        if isinstance(simulated := design["trial"], int) and simulated in designs:
-            designs[simulated]["simulated"] = design
+    for key, simulated in (("events", timed), ("simulated", read_front(study.folder / CONTENTION_FILE))):
+        for design in simulated:
+            if isinstance(of := design["trial"], int) and of in designs:
+                designs[of][key] = design
     for trial in study.front():
         if trial.number in designs and (pages := pages_of(study, trial)):
             designs[trial.number]["pages"] = pages

@@ -2,16 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
-import numpy as np
-
-from codesign.core.files import read_kept, write_json
 from codesign.core.json_types import JsonObject
 from codesign.core.specs import spec_from_json
 from codesign.evaluation.metrics import Metrics
-from codesign.optim.pareto import nondominated
+from codesign.study.simulated_fronts import still_on_front
 from codesign.study.study import Study, Trial
 
 if TYPE_CHECKING:
@@ -109,9 +105,9 @@ def contend_front(study: Study, judged: "SegmentsEvaluator") -> tuple[ContendedD
     front = study.front()
     simulated = [_networks(study, trial, judged) for trial in front]
     metrics = [_metrics(trial, networks) for trial, networks in zip(front, simulated, strict=True)]
-    kept = nondominated(np.array([[m[o] for o in study.objectives] for m in metrics])).tolist() if metrics else []
+    kept = still_on_front(metrics, study.objectives)
     return tuple(
-        ContendedDesign(trial.number, networks, figures, bool(keep))
+        ContendedDesign(trial.number, networks, figures, keep)
         for trial, networks, figures, keep in zip(front, simulated, metrics, kept, strict=True)
     )
 
@@ -143,15 +139,3 @@ def _metrics(trial: Trial, networks: tuple[ContendedNetwork, ...]) -> dict[str, 
     energy = sum(n.weight * n.energy_pj for n in networks) * 1e-12
     recorded = trial.metrics
     return {**recorded, **Metrics(latency, energy, recorded["area_mm2"], recorded["leakage_w"]).to_dict()}
-
-
-def write_contended_front(designs: tuple[ContendedDesign, ...], folder: Path) -> Path:
-    """Write the simulated front; returns the path."""
-    path = folder / CONTENTION_FILE
-    write_json(path, {"front": [design.to_json() for design in designs]})
-    return path
-
-
-def read_contended_front(folder: Path) -> list[JsonObject]:
-    """The simulated front that a folder holds; empty where it holds none."""
-    return list(read_kept(folder / CONTENTION_FILE).get("front", ()))

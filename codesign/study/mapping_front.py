@@ -4,7 +4,7 @@ Bounds of designs hold for all mappings. So where the study's front is proven, n
 is better than the evaluated ones by more than the proven epsilon, and the Pareto sets of the evaluated designs make up the whole front.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -31,9 +31,6 @@ MAPPING_FRONT_FILE = "per_design.json"
 
 LAYER_LIMIT_S = 60.0
 """Seconds for a layer's Pareto set where the study gives no limit."""
-
-Progress = Callable[[int, int], None]
-"""Called with (designs done, designs in all)."""
 
 
 @final
@@ -135,16 +132,13 @@ def check_judge(judge: Judge) -> DesignEvaluator:
     return evaluate
 
 
-def mapping_front(
-    study: Study, judge: Judge, limit_s: float | None = None, progress: Progress | None = None
-) -> MappingFront:
+def mapping_front(study: Study, judge: Judge, limit_s: float | None = None) -> MappingFront:
     """Find the Pareto set over mappings of every evaluated design that may add to the front, and merge them.
 
     Args:
         study: Judged layer by layer.
         judge: What judged the designs of the study.
         limit_s: Seconds for each layer's set; default `LAYER_LIMIT_S`.
-        progress: Told as designs are done.
 
     Raises:
         UserError: The judge's mappings are not those that bounds hold for.
@@ -158,15 +152,13 @@ def mapping_front(
     found: list[Compromise] = []
     seen = np.zeros((0, len(study.objectives)))
     designs, proven = 0, True
-    for done, k in enumerate(order):
+    for k in order:
         if len(seen) == 0 or not (seen <= low[k]).all(axis=1).any():
             added, complete = _of_design(study, evaluate, trials[k], limit_s or LAYER_LIMIT_S)
             designs, proven = designs + 1, proven and complete
             found += added
             values = _values(study, found)
             seen = front(values) if len(values) else seen
-        if progress is not None:
-            progress(done + 1, len(order))
     return MappingFront(_undominated(study, found), designs, len(order) - designs, proven)
 
 

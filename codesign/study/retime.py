@@ -2,19 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, final
+from typing import final
 
-import numpy as np
-
-from codesign.core.files import read_kept, write_json
 from codesign.core.json_types import JsonObject
 from codesign.evaluation.detail import LayersDetail, detail_of
 from codesign.evaluation.metrics import Metrics
 from codesign.evaluation.replay import recorded_space, replay_layers
 from codesign.evaluation.timed import TimedNetwork, time_mappings, with_latency
 from codesign.hardware.timed import timing_at
-from codesign.optim.pareto import nondominated
+from codesign.study.simulated_fronts import still_on_front
 from codesign.study.study import Study, Trial
 from codesign.timing.table import load_timing, timing_for
 
@@ -61,10 +57,9 @@ def time_front(study: Study, table: str | None = None) -> tuple[TimedDesign, ...
     """
     front = study.front()
     timed = [_time_design(study, trial, table) for trial in front]
-    values = np.array([[metrics[o] for o in study.objectives] for _, metrics in timed])
-    kept = nondominated(values).tolist() if timed else []
+    kept = still_on_front([metrics for _, metrics in timed], study.objectives)
     return tuple(
-        TimedDesign(trial.number, network, metrics, bool(keep))
+        TimedDesign(trial.number, network, metrics, keep)
         for trial, (network, metrics), keep in zip(front, timed, kept, strict=True)
     )
 
@@ -82,15 +77,3 @@ def _time_design(study: Study, trial: Trial, table: str | None) -> tuple[TimedNe
     plain = Metrics(recorded["latency_s"], recorded["energy_j"], recorded["area_mm2"], recorded["leakage_w"])
     figures = with_latency(plain, network.latency_cycles / architecture.clock_hz).to_dict()
     return network, {**recorded, **figures}
-
-
-def write_timed_front(designs: tuple[TimedDesign, ...], folder: Path) -> Path:
-    """Write the simulated front; returns the path."""
-    path = folder / TIMING_FILE
-    write_json(path, {"front": [design.to_json() for design in designs]})
-    return path
-
-
-def read_timed_front(folder: Path) -> list[dict[str, Any]]:
-    """The simulated front that a folder holds; empty where it holds none."""
-    return list(read_kept(folder / TIMING_FILE).get("front", ()))

@@ -37,13 +37,14 @@ from codesign.optim.protocols import LowerBounds
 from codesign.optim.registry import Option
 from codesign.study.certified import certify_study
 from codesign.study.config import StudyConfig
-from codesign.study.contended import ContendedDesign, contend_front, write_contended_front
+from codesign.study.contended import CONTENTION_FILE, ContendedDesign, contend_front
 from codesign.study.explore import AskTell, explore, replay
 from codesign.study.former_records import LOW_FIDELITY_PREFIX, LOW_FIDELITY_SUFFIX
 from codesign.study.goals import Goals, read_goals, ruled
 from codesign.study.mapping_front import MappingFront, check_judge, check_per_design, mapping_front, write_mapping_front
 from codesign.study.proof import GapHistory, write_proof
-from codesign.study.retime import TimedDesign, time_front, write_timed_front
+from codesign.study.retime import TIMING_FILE, TimedDesign, time_front
+from codesign.study.simulated_fronts import write_front
 from codesign.study.specification import DEFAULT_TRIALS, PROVING, StudySpec, write_study_spec
 from codesign.study.storage import Claim
 from codesign.study.study import LOCAL_NAME, Study, Trial
@@ -261,7 +262,7 @@ def run_study(spec: StudySpec, listener: Listener | None = None) -> StudyRun:
             run = _with_systems(run, systems, spec)
         elif spec.judge.timing == EVENT:
             run = replace(run, timed=time_front(study, spec.judge.timing_table))
-            write_timed_front(run.timed, Path(place.out))
+            write_front(run.timed, Path(place.out) / TIMING_FILE)
         if spec.judge.per_design == PARETO:
             mappings = mapping_front(study, prepared.judge, spec.judge.time_limit_s)
             run = replace(run, mappings=mappings)
@@ -278,7 +279,7 @@ def _with_systems(run: StudyRun, systems: "SegmentsEvaluator", spec: StudySpec) 
 
     if spec.judge.timing == EVENT:
         run = replace(run, contended=contend_front(run.study, systems))
-        write_contended_front(run.contended, Path(spec.place.out))
+        write_front(run.contended, Path(spec.place.out) / CONTENTION_FILE)
     return replace(run, pages=tuple(write_system_pages(run.study, systems, run.contended)))
 
 

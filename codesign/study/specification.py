@@ -11,7 +11,7 @@ from typing import Any, final
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.files import read_structured, write_atomic
 from codesign.core.json_types import JsonObject
-from codesign.core.specs import at_least, json_schema, spec_from_json, spec_to_json
+from codesign.core.specs import at_least, spec_from_json, spec_to_json
 from codesign.evaluation.specification import EXECUTORS, ChoicesSpec, JudgeSpec, WorkloadSpec
 
 FIDELITIES = ("one", "two")
@@ -206,11 +206,6 @@ def read_study_spec(path: str | Path) -> StudySpec:
 
 SCHEMA_FILE = Path(__file__).with_name("study.schema.json")
 """The JSON schema that ships with the package, for editors."""
-
-
-def study_schema() -> JsonObject:
-    """The JSON schema of study files."""
-    return json_schema(StudySpec, "A study of codesign explore")
 
 
 def write_study_spec(spec: StudySpec, path: str | Path) -> Path:

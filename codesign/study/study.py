@@ -23,7 +23,7 @@ from codesign.optim.outcomes import OutcomeConstraint, parse_constraints
 from codesign.optim.pareto import nondominated
 from codesign.study.config import StudyConfig, check_same, default_name, is_low_fidelity, note_of
 from codesign.study.owner import owner_id, owner_is_dead
-from codesign.study.storage import Claim, Database, distributions_of, sqlite_url, without_password
+from codesign.study.storage import Claim, Database, distributions_of, is_url, sqlite_url, without_password
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
@@ -137,6 +137,26 @@ class Study:
             raise unknown_name("study", chosen, [s.name for s in database.studies()], where=database.place)
         head = database.head(identifier)
         return cls(place, chosen, head["config"], head.get("versions", {}), database, identifier)
+
+    @classmethod
+    def at(cls, place: str | Path | None, storage: str | None = None, name: str | None = None) -> "Study":
+        """Open a study by what a person names.
+
+        Args:
+            place: Folder, .db file or URL; with `storage` the folder its report goes to (default: the current one).
+            storage: URL of its database.
+            name: Of the study there.
+
+        Raises:
+            UserError: Nothing is named, two databases are, or there is no such study.
+        """
+        if place is not None and is_url(str(place)):
+            if storage is not None:
+                raise UserError(f"two databases: {str(place)!r} and --storage {storage!r}", hint="give one")
+            return cls.open(Path(), storage=str(place), name=name)
+        if place is None and storage is None:
+            raise UserError("which study?", hint="give its folder, a .db file, or --storage URL with --study NAME")
+        return cls.open(place or Path(), storage=storage, name=name)
 
     @classmethod
     def create_or_resume(

@@ -85,7 +85,7 @@ def static_features(problem: SoftwareProblem) -> FloatVector:
         math.log2(scratchpad.fanout.y) / 6,
         math.log2((scratchpad.capacity_bytes or 1e9) / 2**17) / 4,
         math.log2((local.capacity_bytes or 1e9) / 64) / 4,
-        math.log2(scratchpad.read_bandwidth_words_per_cycle or 64.0) / 4,
+        math.log2(scratchpad.words_per_cycle[0] or 64.0) / 4,
         math.log2(core.dma.bus_bytes / 8) / 4,
         math.log2(core.dma.burst_bytes / 64) / 4,
         math.log2(core.call_cycles) / 12,

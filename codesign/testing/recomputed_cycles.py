@@ -32,7 +32,7 @@ def busy_cycles(
             words = Fraction(bits, level.word_bits * counted.instances)
             read += words * traffic.reads
             written += words * (traffic.fills + traffic.updates)
-        sides = ((read, level.read_bandwidth_words_per_cycle), (written, level.write_bandwidth_words_per_cycle))
+        sides = zip((read, written), level.words_per_cycle, strict=True)
         busy = [words / Fraction(rate) for words, rate in sides if rate is not None]
         found[level.name] = sum(busy, Fraction(0)) if level.ports is Ports.SHARED else max(busy, default=Fraction(0))
     return found

@@ -123,23 +123,21 @@ def fit_constants(problem: FitProblem, rows: Sequence[int] | None = None, *, eva
     return Fit(values, intervals, predicted, error, blind)
 
 
-_SPREAD = 5.0
-"""Starts are drawn up to this many powers of two around the given one."""
+_WARM_EVALUATIONS = 8
+"""Of fits that begin at the fit of all rows."""
+
+_SPREAD, _DRAWS = 5.0, 120
+"""Starts are drawn up to so many powers of two around the given one; so many for each constant."""
 
 
-def coarse_start(problem: FitProblem, *, seed: int = 0, draws: int = 120) -> FitProblem:
+def coarse_start(problem: FitProblem) -> FitProblem:
     """The problem with a better start: the best of random ones.
 
     What is hidden behind something else has no slope; a slope search alone would leave it where it is.
-
-    Args:
-        problem: What is to be fitted.
-        seed: Of the draws.
-        draws: Starts tried for each constant.
     """
     rows = list(range(len(problem.measured)))
-    rng = np.random.default_rng(seed)
-    powers = rng.uniform(-_SPREAD, _SPREAD, (draws * len(problem.names), len(problem.names)))
+    rng = np.random.default_rng(0)
+    powers = rng.uniform(-_SPREAD, _SPREAD, (_DRAWS * len(problem.names), len(problem.names)))
     powers[0] = 0.0
     tried = [
         {name: problem.start[name] * 2.0**power for name, power in zip(problem.names, row, strict=True)}
@@ -179,7 +177,7 @@ def refuse_blind(fit: Fit) -> Fit:
     return fit
 
 
-def leave_one_group_out(problem: FitProblem, groups: Sequence[str], *, evaluations: int = 25) -> Folds:
+def leave_one_group_out(problem: FitProblem, groups: Sequence[str]) -> Folds:
     """Predict each group with constants fitted on all others.
 
     Raises:
@@ -188,14 +186,14 @@ def leave_one_group_out(problem: FitProblem, groups: Sequence[str], *, evaluatio
     names = list(dict.fromkeys(groups))
     if len(names) < 2:
         raise UserError("leaving one group out needs at least two groups", where="calibration")
-    everything = fit_constants(problem, evaluations=evaluations)
+    everything = fit_constants(problem)
     warm = replace(problem, start=everything.values)
     predicted = np.zeros(len(problem.measured))
     fits = []
     for name in names:
         rest = [i for i, g in enumerate(groups) if g != name]
         mine = [i for i, g in enumerate(groups) if g == name]
-        fit = fit_constants(warm, rest, evaluations=max(4, evaluations // 3))
+        fit = fit_constants(warm, rest, evaluations=_WARM_EVALUATIONS)
         predicted[mine] = problem.predict(fit.values, mine)
         fits.append(fit)
     return Folds(predicted, tuple(fits))

@@ -6,8 +6,6 @@ from codesign.timing.port_waits import most_port_waits
 from codesign.timing.shortened import shortened_cycles
 from codesign.timing.waits import busiest, is_plain, make_turns, serial_cycles, slot_waits
 
-_ROUNDED = 1e-9
-
 
 @njit
 def least_cycles(plan: Plan) -> float:

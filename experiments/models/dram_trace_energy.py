@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 from codesign.arch.dram_power.command_energy import EventEnergies, event_energies
 from codesign.arch.dram_power.power_device import PowerDevice
 from experiments.models.dram_command_trace import BankStatistics, RankStatistics, TraceStatistics
+from experiments.models.dram_states import StateEnergies, state_energies
 
 
 @dataclass(frozen=True)
@@ -70,11 +71,11 @@ class TraceEnergy:
 
 def trace_energy(device: PowerDevice, statistics: TraceStatistics) -> TraceEnergy:
     """Energy of what a trace did, on all devices of all ranks."""
-    energies = event_energies(device)
+    energies, states = event_energies(device), state_energies(device)
     banks: list[BankEnergy] = []
     for index, rank in enumerate(statistics.ranks):
         first = index * device.banks
-        own = [_bank_energy(energies, bank, rank) for bank in statistics.banks[first : first + device.banks]]
+        own = [_bank_energy(energies, states, bank, rank) for bank in statistics.banks[first : first + device.banks]]
         banks += own * device.devices
     scale = device.devices
 
@@ -84,14 +85,16 @@ def trace_energy(device: PowerDevice, statistics: TraceStatistics) -> TraceEnerg
     return TraceEnergy(
         banks=tuple(banks),
         open_shared=over_ranks(energies.open_shared, "active"),
-        power_down_active=over_ranks(energies.power_down_active, "power_down_active"),
-        power_down_closed=over_ranks(energies.power_down_closed, "power_down_closed"),
-        self_refresh=over_ranks(energies.self_refresh, "self_refresh"),
-        deep_sleep=over_ranks(energies.deep_sleep, "deep_sleep"),
+        power_down_active=over_ranks(states.power_down_active, "power_down_active"),
+        power_down_closed=over_ranks(states.power_down_closed, "power_down_closed"),
+        self_refresh=over_ranks(states.self_refresh, "self_refresh"),
+        deep_sleep=over_ranks(states.deep_sleep, "deep_sleep"),
     )
 
 
-def _bank_energy(energies: EventEnergies, bank: BankStatistics, rank: RankStatistics) -> BankEnergy:
+def _bank_energy(
+    energies: EventEnergies, states: StateEnergies, bank: BankStatistics, rank: RankStatistics
+) -> BankEnergy:
     counts = bank.counts
     return BankEnergy(
         activate=energies.activate * counts["act"],
@@ -103,10 +106,10 @@ def _bank_energy(energies: EventEnergies, bank: BankStatistics, rank: RankStatis
         close_read=energies.precharge * counts["readAuto"],
         close_write=energies.precharge * counts["writeAuto"],
         refresh_all=energies.refresh_all * counts["refAllBank"],
-        refresh_bank=energies.refresh_bank * counts["refPerBank"],
-        refresh_same=energies.refresh_same * counts["refSameBank"],
-        refresh_two=energies.refresh_pair * counts["refPerTwoBanks"],
-        refresh_dual=energies.refresh_pair * counts["refDualBanks"],
+        refresh_bank=states.refresh_bank * counts["refPerBank"],
+        refresh_same=states.refresh_same * counts["refSameBank"],
+        refresh_two=states.refresh_pair * counts["refPerTwoBanks"],
+        refresh_dual=states.refresh_pair * counts["refDualBanks"],
         background_open=energies.open_bank * bank.active,
-        background_closed=energies.closed_bank * rank.closed,
+        background_closed=states.closed_bank * rank.closed,
     )

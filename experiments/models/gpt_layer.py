@@ -6,9 +6,9 @@ from typing import final
 from codesign.core.errors import UserError
 from codesign.timing.cores.collectives import all_reduce_s
 from codesign.timing.cores.matmul import Product
-from codesign.timing.cores.operators import Launch, product_s, stream_s
 from codesign.timing.cores.streams import Stream, StreamKind
 from codesign.timing.cores.system import CoreSystem
+from experiments.models.launches import Launch, product_s, stream_s
 
 ELEMENT_BYTES = 2
 

@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from codesign.arch.in_memory import (
+from codesign.core.errors import UserError
+from codesign.core.fields import Fields
+from experiments.models.in_memory import (
     InMemoryArray,
     InMemoryTechnology,
     array_area_mm2,
@@ -21,8 +23,6 @@ from codesign.arch.in_memory import (
     mac_energy_fj,
     tops_per_watt,
 )
-from codesign.core.errors import UserError
-from codesign.core.fields import Fields
 from experiments.validation.common import Comparison, Point, read_json, read_rows
 
 _QUANTITIES = (("area", "area_mm2"), ("clock", "clock_ns"), ("energy", "energy_fJ_per_mac"))

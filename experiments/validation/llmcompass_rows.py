@@ -8,10 +8,10 @@ from typing import final
 from codesign.core.errors import UserError, unknown_name
 from codesign.timing.cores.collectives import all_reduce_s
 from codesign.timing.cores.matmul import Product
-from codesign.timing.cores.operators import product_s, stream_s
 from codesign.timing.cores.streams import Stream, StreamKind
 from codesign.timing.cores.system import CoreSystem
 from experiments.models.gpt_layer import GptLayer, layer_parts_s
+from experiments.models.launches import product_s, stream_s
 from experiments.validation.common import integer, read_rows
 
 MACHINES = {"A100": ("a100", 1), "MI210": ("mi210", 1), "A100x4": ("a100", 4), "H100": ("h100", 1), "H200": ("h200", 1)}

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType
 
-from codesign.library.exploring import explore
+from codesign.library.studies import explore
 from codesign.study.specification import StudySpec
 
 ROOT = Path(__file__).parents[2]

@@ -49,8 +49,7 @@ def _write_storage(level: StorageLevel, bits: int, mesh: tuple[int, int]) -> Jso
     if level.capacity_bits is not None:
         entry["entries"] = level.capacity_bits // bits
     per_element = bits / level.word_bits
-    for key in ("read_bandwidth", "write_bandwidth"):
-        words = getattr(level, f"{key}_words_per_cycle")
+    for key, words in zip(("read_bandwidth", "write_bandwidth"), level.words_per_cycle, strict=True):
         if words is not None:
             entry[key] = words / per_element
     return entry

@@ -99,7 +99,7 @@ def cycles_per_byte(architecture: Architecture) -> tuple[float, float]:
         UserError: A bandwidth is not known.
     """
     dram = architecture.levels[0]
-    write, read = dram.write_bandwidth_words_per_cycle, dram.read_bandwidth_words_per_cycle
+    read, write = dram.words_per_cycle
     if write is None or read is None:
         raise UserError(
             "the bandwidth of the DRAM must be known to weigh traffic by latency",

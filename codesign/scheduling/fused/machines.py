@@ -116,10 +116,7 @@ def _memory(level: StorageLevel, bits: dict[str, float], capacity_bits: float | 
 
 def _ports(level: StorageLevel) -> tuple[tuple[float, float], ...]:
     """Cycles for each bit read and written; one port, or one for each direction."""
-    read, write = (
-        0.0 if rate is None else 1.0 / (rate * level.word_bits)
-        for rate in (level.read_bandwidth_words_per_cycle, level.write_bandwidth_words_per_cycle)
-    )
+    read, write = (0.0 if rate is None else 1.0 / (rate * level.word_bits) for rate in level.words_per_cycle)
     both = ((read, write),) if level.ports is Ports.SHARED else ((read, 0.0), (0.0, write))
     return tuple(p for p in both if p != (0.0, 0.0))
 

@@ -634,21 +634,3 @@ class TreeSearch:
             return Cut(node.kind, node.batch, tuple(filled(child) for child in node.children))
 
         return Cut(root.kind, root.batch, tuple(filled(child) for child in root.children))
-
-
-def warm_up() -> None:
-    """Compile all kernels of the search by a search of two layers on two cores."""
-    from codesign.arch.many_core import Buffer, Links, ManyCore, Memories, VectorMacCore
-    from codesign.scheduling.segments.evaluate import SET_RULES
-    from codesign.scheduling.segments.layers import LayerKind, SegmentLayer, SegmentNetwork
-
-    small = Buffer(4096, 1.0, 1.0)
-    core = VectorMacCore(small, small, small, small, Buffer(2**20, 1.0, 1.0))
-    system = ManyCore("pair", 2, 1, 1, core, Links(16, 1.0), Memories((((0, 0),),), 16, 10.0))
-    first = SegmentLayer("a", LayerKind.CONV, 8, 8, 1, 1, 4, 4, in_h=4, in_w=4, weight_words=64, external_c=8)
-    second = SegmentLayer("b", LayerKind.CONV, 8, 8, 1, 1, 4, 4, in_h=4, in_w=4, weight_words=64, inputs=(0,))
-    evaluator = Evaluator(system, SegmentNetwork("pair", (first, second)), SET_RULES)
-    search = TreeSearch(evaluator, 2, SearchSettings(seconds=0.0))
-    search.run()
-    search.flat()
-    search._anneal(np.array([0.0, 0.0, 0.01, 0.01]), 1, make_state(0))

@@ -220,7 +220,7 @@ def _system(architecture: Architecture, constants: tuple[Constant, ...]) -> Core
 
     def rate(index: int) -> float:
         level = architecture.levels[index]
-        words = level.read_bandwidth_words_per_cycle
+        words, _ = level.words_per_cycle
         if words is None:
             raise UserError("the bandwidth must be given", where=f"level {level.name!r}")
         return words * level.word_bits / 8 * architecture.clock_hz

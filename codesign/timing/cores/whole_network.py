@@ -1,12 +1,9 @@
-"""A whole network on a system of cores: every operator a kernel of its own, one after the other (rule G9)."""
+"""A whole network on a system of cores: every operator a kernel of its own, one after the other in a graph (rule G9)."""
 
 import math
 from collections.abc import Hashable
-from dataclasses import dataclass
-from typing import final
 
 from codesign.timing.cores.matmul import Product, product_time
-from codesign.timing.cores.operators import Launch, launched_s
 from codesign.timing.cores.streams import Stream, StreamKind, stream_time
 from codesign.timing.cores.system import CoreSystem
 from codesign.workloads.computation import Computation, Tensor
@@ -19,37 +16,22 @@ REDUCING = {OperatorKind.SOFTMAX: StreamKind.SOFTMAX, OperatorKind.NORMALIZATION
 VECTOR = "vector operators"
 
 
-@final
-@dataclass(frozen=True)
-class NetworkTime:
-    """What a network takes.
+def network_time(system: CoreSystem, network: Network) -> dict[str, float]:
+    """Seconds of a network by what binds: ``compute``, ``DRAM`` (of products), ``vector operators``.
 
-    Args:
-        seconds: In all.
-        by_bound: Seconds by what binds: ``compute``, ``DRAM`` (of products), ``vector operators``.
-        kernels: How many were launched.
+    Operators that move nothing cost nothing; fused functions ride on their producer.
     """
-
-    seconds: float
-    by_bound: dict[str, float]
-    kernels: int
-
-
-def network_time(system: CoreSystem, network: Network, launch: Launch = Launch.GRAPH) -> NetworkTime:
-    """Every operator in turn. Operators that move nothing cost nothing; fused functions ride on their producer."""
     known: dict[Hashable, tuple[str, float]] = {}
     bounds: dict[str, float] = {}
-    kernels = 0
     for operator, traffic in zip(network.operators, operator_traffic(network), strict=True):
         if operator.computation is None and not traffic.total_bytes:
             continue
         key, length = _key(network, operator, traffic)
         if key not in known:
-            known[key] = _operator_time(system, operator, traffic, length, launch)
+            known[key] = _operator_time(system, operator, traffic, length)
         bound, seconds = known[key]
         bounds[bound] = bounds.get(bound, 0.0) + seconds
-        kernels += 1
-    return NetworkTime(sum(bounds.values()), bounds, kernels)
+    return bounds
 
 
 def _key(network: Network, operator: Operator, traffic: OperatorTraffic) -> tuple[Hashable, int]:
@@ -60,17 +42,20 @@ def _key(network: Network, operator: Operator, traffic: OperatorTraffic) -> tupl
     return (operator.computation, operator.kind, shape, moved), length
 
 
-def _operator_time(
-    system: CoreSystem, operator: Operator, traffic: OperatorTraffic, length: int, launch: Launch
-) -> tuple[str, float]:
+def launched_s(system: CoreSystem, kernel_s: float) -> float:
+    """A kernel with its launch in a graph of kernels, which follow each other without the host (rule G9)."""
+    return system.constant("graph_gap_s") + (system.constant("start_s") + kernel_s)
+
+
+def _operator_time(system: CoreSystem, operator: Operator, traffic: OperatorTraffic, length: int) -> tuple[str, float]:
     if operator.computation is not None:
         found = product_time(system, product_of(operator.computation))
-        return found.bound_by, launched_s(system, found.seconds, None, launch)
+        return found.bound_by, launched_s(system, found.seconds)
     kind = REDUCING.get(operator.kind, StreamKind.COPY)
     read, written = traffic.input_bytes + traffic.parameter_bytes, traffic.output_bytes
     elements = max(written // 2, length, 1)
     stream = Stream(kind, math.ceil(elements / length), length, read / elements, written / elements)
-    return VECTOR, launched_s(system, stream_time(system, stream).seconds, kind, launch)
+    return VECTOR, launched_s(system, stream_time(system, stream).seconds)
 
 
 def product_of(computation: Computation) -> Product:

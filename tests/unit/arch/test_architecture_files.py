@@ -1,8 +1,11 @@
 import copy
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import codesign
 from codesign.arch.architecture import AccessEnergy, Fanout, LevelKind, Links, Ports
 from codesign.arch.files import architecture_from_json, architecture_to_json
 from codesign.core.errors import UserError
@@ -103,3 +106,15 @@ def test_a_wrong_field_is_named(path: tuple[Any, ...], value: Any, message: str)
     place[path[-1]] = value
     with pytest.raises(UserError, match=message):
         architecture_from_json(broken, "f.yaml")
+
+
+COPIES = {"evaluation/robust.py", "bounds/searches.py"}
+"""Files that hand the bandwidths of a level on to another level."""
+
+
+def test_how_fast_ports_are_is_read_at_one_place() -> None:
+    """So that an attribute that slows ports is one change: all others ask `StorageLevel.words_per_cycle`."""
+    root = Path(codesign.__file__).parent
+    reading = re.compile(r"\.(read|write)_bandwidth_words_per_cycle\b")
+    found = {str(p.relative_to(root)) for p in root.rglob("*.py") if reading.search(p.read_text("utf-8"))}
+    assert found == COPIES | {"arch/architecture.py"}

@@ -16,6 +16,7 @@ from codesign.arch.technology_files import load_technology
 from codesign.core.errors import UserError
 from experiments.models.dram_command_trace import Kind, TimedCommand, parse_kind, replay
 from experiments.models.dram_specification import device_from_specification
+from experiments.models.dram_states import state_energies
 from experiments.models.dram_trace_energy import trace_energy
 
 DDR4 = power_device("ddr4-2400-x8")
@@ -31,7 +32,10 @@ def test_opening_and_closing_one_bank_draws_the_operating_current(device: PowerD
     """ACT to PRE to ACT with one bank is the loop that IDD0 is measured in."""
     energies, times = event_energies(device), device.times
     loop = energies.activate + energies.precharge
-    loop += times.ras * (energies.open_bank + energies.open_shared) + times.rp * energies.closed_bank * device.banks
+    loop += (
+        times.ras * (energies.open_bank + energies.open_shared)
+        + times.rp * state_energies(device).closed_bank * device.banks
+    )
     assert loop == pytest.approx(sum(s.volt * s.i0 * (times.ras + times.rp) * times.clock_s for s in device.supplies))
 
 

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from codesign.arch.in_memory import (
+from codesign.arch.presets import load_preset
+from codesign.core.errors import UserError
+from codesign.core.fields import Fields
+from experiments.models.in_memory import (
     InMemoryArray,
     array_area_mm2,
     array_cycle_ns,
@@ -14,9 +17,6 @@ from codesign.arch.in_memory import (
     mac_energy_fj,
     tops_per_watt,
 )
-from codesign.arch.presets import load_preset
-from codesign.core.errors import UserError
-from codesign.core.fields import Fields
 from experiments.validation.in_memory import array_of_chip, errors_left_out
 
 CHIPS = json.loads((Path(__file__).parents[2] / "data/measured/imc/zigzag_imc_chips.json").read_text("utf-8"))

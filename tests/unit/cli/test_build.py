@@ -76,7 +76,7 @@ def test_a_core_is_written_and_its_simulation_agrees(
         ),
         (
             ("--space", "scratchpad", "--layer", "gemm M=8 N=8 K=8", "--outstanding", "0"),
-            "`outstanding` must be >= 1, got 0",
+            "--outstanding must be >= 1, got 0",
         ),
         (("--space", "eyeriss", "--layer", "gemm M=8 N=8 K=8"), "no `bus_bits`"),
     ],

@@ -8,7 +8,7 @@ import typer
 from typer.testing import CliRunner
 
 from codesign.cli.app import RENAMED_OPTIONS, present_spelling
-from codesign.cli.options import command, flattened, given_flags, option, refuse
+from codesign.cli.options import Fields, Flag, command, flattened, given_flags, option, refuse
 from codesign.core.errors import UserError
 from tests.command_line import run
 
@@ -88,6 +88,24 @@ def test_what_plays_no_part_is_refused_with_the_mend() -> None:
     refuse({"--rows": False}, "--network")
     with pytest.raises(UserError, match=r"--rows plays no part with --network; leave out --rows or --network"):
         refuse({"--quiet": False, "--rows": True}, "--network")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Refuses what is not positive."""
+
+    limit_s: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.limit_s <= 0:
+            raise UserError("`limit_s` must be > 0", hint="see `other`")
+
+
+def test_errors_of_a_record_name_options_as_they_are_spelt() -> None:
+    group = Fields(Limits, flags={"limit_s": Flag("time-limit")})
+    assert group.made({"time_limit": 2.0}) == Limits(2.0)
+    with pytest.raises(UserError, match=r"^--time-limit must be > 0; see `other`$"):
+        group.made({"time_limit": 0.0})
 
 
 @pytest.mark.parametrize(("former", "present"), sorted(RENAMED_OPTIONS.items()))

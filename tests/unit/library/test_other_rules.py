@@ -22,7 +22,7 @@ def test_accelforge_is_mapped_certified_and_checked(tmp_path: Path) -> None:
     assert {k: v for k, v in found.to_json().items() if k != "cpu_seconds"} == {k: v for k, v in said.items() if k != "cpu_seconds"}  # fmt: skip
     assert found.certificate is not None and codesign.check_certificate(found.certificate).accepted
     assert found.headline()["proof"] == "optimal" and found.rows() and found.plot().data
-    with pytest.raises(codesign.UserError, match="`uneven` plays no part with the rules of accelforge"):
+    with pytest.raises(codesign.UserError, match="`uneven` plays no part with `semantics` accelforge"):
         codesign.map_files(files, "accelforge", codesign.MapOptions(uneven=True))
     with pytest.raises(codesign.UserError, match="need the mapper 'exact', got 'anneal'"):
         codesign.map_files(files, "accelforge", codesign.MapOptions("anneal"))

@@ -8,7 +8,7 @@ reached by an option, is a group of others, or `PYTHON_ONLY` says why not.
 import importlib
 import inspect
 from collections.abc import Callable, Iterator
-from typing import Any, get_type_hints
+from typing import Any
 
 import pytest
 from typer.main import get_command
@@ -120,8 +120,7 @@ def offered() -> dict[str, Callable[..., Any]]:
 
 def is_group(owner: Any, parameter: str) -> bool:
     """Whether a parameter holds a record of further options that is compared itself."""
-    target = owner.__init__ if inspect.isclass(owner) else owner
-    hint = str(get_type_hints(target).get(parameter, ""))
+    hint = str(parameters(owner)[parameter].annotation)
     return any(name in hint for name, value in offered().items() if inspect.isclass(value))
 
 

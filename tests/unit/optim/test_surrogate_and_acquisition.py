@@ -7,7 +7,7 @@ import pytest
 
 from codesign.optim import ehvi, gp
 from codesign.optim.hypervolume import Frame, hypervolume
-from codesign.optim.pareto import front, nondominated, ranks
+from codesign.optim.pareto import front, nondominated
 from codesign.optim.surrogate import geometry_of
 from spaces import Categorical, Condition, Ordinal, PowerOfTwo, Space
 
@@ -131,7 +131,6 @@ def test_frames_state_their_reference_and_shares() -> None:
 def test_dominance() -> None:
     values = np.array([[1.0, 2.0], [1.0, 2.0], [2.0, 1.0], [2.0, 2.0], [np.nan, 0.0]])
     assert nondominated(values).tolist() == [True, True, True, False, False]
-    assert ranks(values[:4]).tolist() == [0, 0, 0, 1]
 
 
 def test_ranges_are_read_from_the_values_of_ordered_parameters() -> None:

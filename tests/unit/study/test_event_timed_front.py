@@ -11,8 +11,9 @@ from codesign.evaluation.judges import analytical, low_fidelity, make_judge
 from codesign.evaluation.specification import BetweenLayers, JudgeSpec, WorkloadSpec
 from codesign.evaluation.timed import EventEvaluator
 from codesign.report.study_page import report_data
-from codesign.study.retime import read_timed_front
+from codesign.study.retime import TIMING_FILE
 from codesign.study.run import run_study
+from codesign.study.simulated_fronts import read_front
 from codesign.study.specification import PlaceSpec, SearchSpec, StudySpec
 
 WORKLOAD = WorkloadSpec(networks=("alexnet",))
@@ -45,7 +46,7 @@ def test_the_front_is_simulated_after_the_search(tmp_path: Path) -> None:
             assert design.metrics["latency_s"] >= trial.metrics["latency_s"]
             assert trial.metrics["energy_j"] <= design.metrics["energy_j"]  # leakage lasts longer, the rest stays
         shown = report_data(run.study)["designs"][str(front[0].number)]["events"]
-        assert shown == read_timed_front(tmp_path)[0]
+        assert shown == read_front(tmp_path / TIMING_FILE)[0]
         assert {row["waits_for"] for row in shown["timing"]}
         assert shown["timeline"]["events"]
     finally:

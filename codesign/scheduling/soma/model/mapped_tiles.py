@@ -88,7 +88,7 @@ class MappedPlatform:
             raise UserError(f"expected a DRAM level, a global buffer and levels below it, got {names}", where=where)
         if levels[1].capacity_bytes is None:
             raise UserError(f"the global buffer {levels[1].name!r} needs a capacity", where=where)
-        if levels[0].read_bandwidth_words_per_cycle is None:
+        if levels[0].words_per_cycle[0] is None:
             raise UserError(f"the level {levels[0].name!r} needs a read bandwidth", where=where)
         if self.architecture.mac.energy_pj is None or any(level.energy is None for level in levels):
             raise UserError("a level or the MAC has no energy", where=where, hint="name a technology")
@@ -205,5 +205,5 @@ Platform = SomaHardware | MappedPlatform
 
 
 def _bytes_per_cycle(level: StorageLevel) -> int:
-    words = level.read_bandwidth_words_per_cycle
+    words, _ = level.words_per_cycle
     return UNLIMITED_BYTES_PER_CYCLE if words is None else max(round(words * level.word_bits / 8), 1)

@@ -6,10 +6,10 @@ from codesign.arch.presets import load_preset
 from codesign.core.errors import UserError
 from codesign.timing.cores.collectives import all_reduce_s
 from codesign.timing.cores.matmul import Product
-from codesign.timing.cores.operators import Launch, product_s, stream_s
 from codesign.timing.cores.streams import Stream, StreamKind, stream_time
 from codesign.timing.cores.system import load_system, system_from_json, system_names, system_of
 from experiments.models.gpt_layer import GptLayer, layer_parts_s
+from experiments.models.launches import Launch, product_s, stream_s
 
 A100, MI210 = load_system("a100"), load_system("mi210")
 

@@ -28,7 +28,7 @@ from pathlib import Path
 
 from codesign.core.errors import UserError
 
-_TABLE = Path(__file__).parent / "technologies" / "in_memory.json"
+_TABLE = Path(__file__).parent / "in_memory.json"
 
 _XOR_GATES, _FLIP_FLOP_GATES, _XOR_LOADS, _FLIP_FLOP_LOADS = 2.4, 6.0, 1.5, 3.0
 """An exclusive-or and a flip-flop in two-input NANDs: area (and, of the former, delay), then switched capacitance."""

@@ -1,10 +1,11 @@
-"""One operator on a system of cores, its launch included (rule G9)."""
+"""One operator on a system of cores, launched by a framework or in a graph of kernels (rule G9)."""
 
 from enum import Enum
 
 from codesign.timing.cores.matmul import Product, product_time
 from codesign.timing.cores.streams import Stream, StreamKind, stream_time
 from codesign.timing.cores.system import CoreSystem
+from codesign.timing.cores.whole_network import launched_s as in_graph_s
 
 COMPILED = frozenset({StreamKind.LAYERNORM, StreamKind.GELU})
 """Operators that the recorded scripts compile: the host comes back from the compiler's wrapper while the kernel runs."""
@@ -33,11 +34,10 @@ def stream_s(system: CoreSystem, stream: Stream, launch: Launch = Launch.EAGER) 
 
 def launched_s(system: CoreSystem, kernel_s: float, kind: StreamKind | None, launch: Launch) -> float:
     """A kernel with its launch; `kind` None is a matrix product (rule G9)."""
-    running = system.constant("start_s") + kernel_s
     if launch is Launch.GRAPH:
-        return system.constant("graph_gap_s") + running
+        return in_graph_s(system, kernel_s)
     if kind is StreamKind.COPY:
         kind = StreamKind.GELU  # the framework takes as long for any function of single elements
     name = "matmul" if kind is None else kind.value
     hidden = system.constant("hidden_s") if kind in COMPILED else 0.0
-    return system.constant(f"dispatch_{name}_s") + max(hidden, running)
+    return system.constant(f"dispatch_{name}_s") + max(hidden, system.constant("start_s") + kernel_s)

@@ -1,0 +1,52 @@
+"""`ServeOptions`: how layers are shared by chips, and how each layer's mapping is searched."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, final
+
+from codesign.core.errors import UserError, unknown_name
+from codesign.core.goals import Budget, Objective
+
+if TYPE_CHECKING:
+    from codesign.mappers.protocol import Mapper
+
+AUTO = "auto"
+STEP_TIMES = ("layers", "segments")
+"""Where times and energies of stages come from."""
+
+
+@final
+@dataclass(frozen=True)
+class ServeOptions:
+    """How layers are shared by chips, and how each layer's mapping is searched.
+
+    Args:
+        mapper: By name, or one of your own.
+        objective: What each mapping or tree minimises: ``energy``, ``latency`` or ``edp``.
+        time_limit_s: Seconds of search, per layer or tree.
+        evaluations: Mappings or trees scored at most, per layer or tree.
+        seed: Seed of every random choice.
+        stages: Stages that the layers are cut into: a number, ``auto`` for the most tokens a second, None for what the file says.
+        micro_batches: Parts that pass the stages one behind another; None for what the file says.
+        step_times: ``layers``, mapped one by one, or ``segments``: trees on the cores of a system (rule V12).
+    """
+
+    mapper: "str | Mapper" = "exact"
+    objective: str = "latency"
+    time_limit_s: float | None = None
+    evaluations: int | None = None
+    seed: int = 0
+    stages: int | str | None = None
+    micro_batches: int | None = None
+    step_times: str = "layers"
+
+    def __post_init__(self) -> None:
+        Objective.parse(self.objective)
+        Budget(self.time_limit_s, self.evaluations)
+        if isinstance(self.stages, str) and self.stages != AUTO:
+            raise UserError(f"`stages` must be an integer >= 1 or {AUTO!r}, got {self.stages!r}")
+        if self.step_times not in STEP_TIMES:
+            raise unknown_name("kind of step times", self.step_times, STEP_TIMES)
+        if self.micro_batches is not None and self.micro_batches < 1:
+            raise UserError(f"`micro_batches` must be >= 1, got {self.micro_batches}")
+        if self.seed < 0:
+            raise UserError(f"`seed` must be >= 0, got {self.seed}")
