@@ -47,7 +47,7 @@ def chase(profile: EvenProfile, keep: KeepSets, quickest: float, best: Incumbent
             stack, top, _STEPS_AT_ONCE, most, search, best.kernel, nest, plan
         )
         steps += done
-        best.count(_CELLS_A_STEP * done, programs=0)
+        best.count(_CELLS_A_STEP * done)
         best.evaluated += scored
         if why == compiled.COMPLETE:
             best.evaluated -= 1  # it is scored again here

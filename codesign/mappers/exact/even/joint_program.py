@@ -26,13 +26,7 @@ from codesign.mappers.exact.even.fill_states import (
     WHAT,
     Program,
 )
-from codesign.mappers.exact.problem.grid_steps import (
-    grown,
-    minima_along,
-    offer_window_loop,
-    offer_window_loops,
-    suffix_minima,
-)
+from codesign.mappers.exact.problem.grid_steps import grown, minima_along, offer_window_loop, suffix_minima
 from codesign.mappers.exact.problem.lattice import INF, Grid
 from codesign.mapping.nest import FloatArray, IntArray
 
@@ -45,7 +39,6 @@ class Moved(NamedTuple):
         slot: ``T`` number of a followed tensor, -1.
         shared: ``F x L x L x D x N`` words that two neighbours along a dimension share, times the steps, when the loop
             stands at a level (first index) and a level inside holds the tile (second index); 0 where they share none.
-        steady: ``F x L x L x D`` 1 where the shared words of a step do not depend on the size of the dimension.
         number: ``T x L x D`` chain table of a first loop at a level, -1 none (C1).
         saving: ``K x 2 x J x tiles of the axis`` shares saved; touched or untouched before, factor, tile of the axis.
         row: ``T x D`` axis that a dimension stands on, -1 none.
@@ -59,7 +52,6 @@ class Moved(NamedTuple):
     words: FloatArray
     slot: IntArray
     shared: FloatArray
-    steady: IntArray
     number: IntArray
     saving: FloatArray
     row: IntArray
@@ -265,7 +257,7 @@ def _slide(
     prices: Prices, scratch: FloatArray, parts: Parts,
 ) -> None:  # fmt: skip
     """Offer the first loops over d along which windows slide; what chains save is offered by `_chain`."""
-    n, steady, overlap = table.shape[1], 1, 0.0
+    n, overlap = table.shape[1], 0.0
     whole, shared = scratch[0], scratch[1]
     whole[:] = 0.0
     shared[:] = 0.0
@@ -275,15 +267,11 @@ def _slide(
         for x in range(n):
             whole[x] += cost * words[x] + once
         if slot >= 0:
-            steady = min(steady, moved.steady[slot, c, v, d])
             common = moved.shared[slot, c, v, d]
             for x in range(n):
                 shared[x] += cost * common[x]
                 overlap = max(overlap, common[x])
-    if overlap <= 0.0 or grid.n_divisors[d] == 1:
-        return
-    if steady == 1 and factor == 0:
-        offer_window_loops(table[s], table[source], whole, shared, scratch[2], d, grid)
+    if overlap <= 0.0:
         return
     for j in range(1, grid.n_divisors[d]):
         if factor == 0 or grid.divisor[d, j] == factor:

@@ -152,11 +152,8 @@ class EvenProfile:
         n_tensors, n_levels, n = self.words.shape
         n_dims, axes, followed = problem.instance.n_dims, problem.axes, problem.followed
         shared = np.empty((len(followed), n_levels, n_levels, n_dims, n))
-        steady = np.empty((len(followed), n_levels, n_levels, n_dims), np.int64)
         for slot, t in enumerate(followed):
-            shared_words(
-                t, lattice.value, self.inside, problem.coef, problem.slides, self.words, shared[slot], steady[slot]
-            )
+            shared_words(t, lattice.value, self.inside, problem.coef, problem.slides, self.words, shared[slot])
         number, tables = np.full((n_tensors, n_levels, n_dims), -1, np.int64), list[FloatArray]()
         for t, axis in axes:
             for c in range(n_levels):
@@ -180,7 +177,7 @@ class EvenProfile:
                 list_chains(number, saving, problem.axis_row, axis_tile, place, lattice.grid, chains, first)
             if first[-1] <= room:
                 return Moved(
-                    self.words, slots, shared, steady, number, saving, problem.axis_row, axis_tile, place, chains, first
+                    self.words, slots, shared, number, saving, problem.axis_row, axis_tile, place, chains, first
                 )
             room = int(first[-1])
 
@@ -216,7 +213,7 @@ class EvenProfile:
         if live is None:
             live = np.ones(len(program.level), np.int64)
         run_program(
-            table, program, grid, self.moved, prices, charge, penalty, live, np.empty((3, n)), self._parts
+            table, program, grid, self.moved, prices, charge, penalty, live, np.empty((2, n)), self._parts
         )  # fmt: skip
         start, value = least_start(table, program.starts, prices, self.fewest)
         self.filled = Filled(program, table, prices, charge, penalty, start)

@@ -75,27 +75,21 @@ def shared_words(
     slides: IntArray,
     words: FloatArray,
     shared: FloatArray,
-    steady: IntArray,
 ) -> None:
-    """Fill `Windows.shared` and `Windows.steady` for one tensor.
+    """Fill `codesign.mappers.exact.even.joint_program.Moved.shared` for one tensor.
 
     Args:
         slides: ``T x A x D`` 1 where windows overlap when the dimension moves the axis.
         shared: ``L x L x D x N``, overwritten.
-        steady: ``L x L x D``, overwritten.
     """
     n_dims, n = value.shape
     shared[:] = 0.0
-    steady[:] = 1
     for a in range(coef.shape[1]):
         for d in range(n_dims):
             if slides[t, a, d] == 0:
                 continue
             for v in range(inside.shape[0]):
                 for c in range(v):
-                    for e in range(n_dims):
-                        if coef[t, a, e] > 0.0 and inside[c, e] != inside[v, e]:
-                            steady[c, v, d] = 0
                     for x in range(n):
                         extent = 1.0
                         for e in range(n_dims):
