@@ -23,7 +23,7 @@ from codesign.core.goals import Budget, Objective, Proof
 from codesign.core.jit import compiling_cpu_seconds
 from codesign.mappers.annealing import AnnealingMapper
 from codesign.mappers.exact import ExactMapper
-from codesign.mappers.exact.even import best_first, branch_and_bound, depth_first, part_search, profile
+from codesign.mappers.exact.even import best_first, branch_and_bound, part_search
 from codesign.mappers.exact.even.best_first import EvenSearch
 from codesign.mappers.exact.even.mirrored_profiles import Mirror
 from codesign.mappers.exact.even.profile import EvenProfile
@@ -120,11 +120,11 @@ def _replacing(*what: tuple[object, str, object]) -> Callable[[ExitStack], None]
     return without
 
 
-def _all_live(screen: Screen, row: Any, weight: Any, cap: float, program: Any) -> Any:
+def _all_live(screen: Screen, row: Any, cap: float, program: Any) -> Any:
     return np.ones(len(program.level), np.int64)
 
 
-def _no_bound(screen: Screen, rows: Any, weight: Any, cap: Any) -> Any:
+def _no_bound(screen: Screen, rows: Any, cap: Any) -> Any:
     return np.zeros(len(rows)), 0.0
 
 
@@ -138,10 +138,6 @@ def _each_alone(queue: ProfileQueue) -> Any:
         table = np.concatenate([children, vectors.share, shared, *kinds], axis=1)
         found.append((table, np.arange(len(table))))
     return found
-
-
-def _energy_only(search: EvenSearch) -> list[int]:
-    return [1] if search.by_latency else [0]
 
 
 _divide = EvenSearch._divide
@@ -162,14 +158,6 @@ def _given_up(fixed: Any, node: Any, *rest: Any) -> Any:
     return [branch_and_bound.Node(node.least, node.most, node.bound, given_up=True)]
 
 
-_rows = depth_first._rows
-
-
-def _chains_unseen(profile: EvenProfile) -> Any:
-    rows = _rows(profile)
-    return rows._replace(bounded=np.ones_like(rows.bounded))
-
-
 def _most_chains(problem: EvenProblem, t: int, axis: tuple[int, ...], spatial: Any) -> Iterator[Any]:
     grid = problem.instance.lattice.grid
     most = max(int(grid.n_divisors[list(dims)].prod()) for _, dims in problem.axes)
@@ -184,14 +172,6 @@ def _all_twice(problem: EvenProblem, m: int, used: Any) -> Any:
 
 def _single(source: MappingProblem, coef: Any) -> Any:
     return tuple((i,) for i, bound in enumerate(source.computation.bounds) if bound > 1)
-
-
-_shared_words = profile.shared_words
-
-
-def _no_size_is_steady(*arguments: Any) -> None:
-    _shared_words(*arguments)
-    arguments[-1][:] = 0
 
 
 _run = EvenProfile.run
@@ -271,16 +251,7 @@ SPECIALISATIONS = (
         _replacing((ProfileQueue, "_alike", property(_each_alone))), BOTH,
     ),
     Specialisation(
-        "ports in the pruned program", "energy alone, or the first port", ("even/best_first.py:_weights",),
-        _replacing((EvenSearch, "_weights", _energy_only)),
-    ),
-    Specialisation(
-        "several weights (B6)", "one weight", ("even/branch_and_bound.py:_least_product",),
-        _replacing((branch_and_bound, "MOST_CUTS", 1)),
-    ),
-    Specialisation(
-        "weights (B6)", "least energy and least cycles, each for itself",
-        ("even/branch_and_bound.py:_least_product", "even/branch_and_bound.py:trade"),
+        "energy and cycles weighed (B6)", "least energy and least cycles, each for itself", ("even/branch_and_bound.py:trade",),
         _replacing((branch_and_bound, "trade", _bound_as_it_is), (part_search, "trade", _bound_as_it_is)),
     ),
     Specialisation(
@@ -301,10 +272,6 @@ SPECIALISATIONS = (
         _replacing((branch_and_bound, "_chase", _given_up)),
     ),
     Specialisation(
-        "depth first's account of chains", "every chain saves all", ("even/depth_first_kernel.py:_most",),
-        _replacing((depth_first, "_rows", _chains_unseen)),
-    ),
-    Specialisation(
         "chain tables (C1)", "every chain saves all", ("problem/sliding_windows.py",),
         _replacing((EvenProblem, "_make_chains", _most_chains)),
     ),
@@ -317,18 +284,8 @@ SPECIALISATIONS = (
         _replacing((instance, "_members", _single)), BOTH,
     ),
     Specialisation(
-        "best of a block at once", "in its turn", (), _replacing((best_first, "_PROMISING", 0)),
-    ),
-    Specialisation(
-        "blocks always by the queue", "opened and bounded in one", (), _replacing((best_first, "_MOST_AT_A_TIME", 1 << 30)),
-    ),
-    Specialisation(
-        "windows by suffix minima", "every factor tried", ("problem/grid_steps.py:offer_window_loops",),
-        _replacing((profile, "shared_words", _no_size_is_steady)),
-    ),
-    Specialisation(
         "windows where words have no limits", "tile by tile, with limits",
-        ("problem/grid_steps.py:offer_window_loops", "problem/grid_steps.py:offer_window_loop", "even/joint_program.py:_slide"),
+        ("problem/grid_steps.py:offer_window_loop", "even/joint_program.py:_slide"),
         _replacing((EvenProfile, "run", _run_limited)),
     ),
     Specialisation(

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from codesign.core.jit import njit
-from codesign.core.kernel_library import gcd, stable_order
+from codesign.core.kernel_library import gcd
 from codesign.cost.kernel import score
 from codesign.cost.packed import VALID, Kernel
 from codesign.mappers.driver import value_of
@@ -192,31 +192,13 @@ def _begin(search: Search, n: int, x: int, level: int, d: int, j: int, to: Live,
 
 
 @njit
-def _sort_best_last(stack: Stack, keys: FloatArray, first: int, top: int) -> None:
-    """Order new entries so that the least key is taken next; among equal keys the one made first."""
-    n = top - first
-    turned = np.empty(n)
-    for i in range(n):
-        turned[i] = -keys[n - 1 - i]
-    order = stable_order(turned)
-    entries, spent = stack.entries[first:top].copy(), stack.spent[first:top].copy()
-    chains, figures = stack.chains[first:top].copy(), stack.figures[first:top].copy()
-    for i in range(n):
-        picked = n - 1 - order[i]
-        stack.entries[first + i] = entries[picked]
-        stack.spent[first + i] = spent[picked]
-        stack.chains[first + i] = chains[picked]
-        stack.figures[first + i] = figures[picked]
-
-
-@njit
 def _push_loops(
     stack: Stack, top: int, search: Search, here: IntArray, spent: float, live: Live, depth: int
 ) -> tuple[Stack, int]:
     """Push every temporal loop that may come next and may win."""
     grid, program, table = search.grid, search.program, search.table
     s, x, used, last, n_live = here[STATE], here[TILE], here[USED], here[LAST], here[LIVE]
-    level, begin, keys = program.level[s], top, np.empty(16)
+    level = program.level[s]
     for d in range(grid.n_divisors.shape[0]):
         after = program.after[s, d]
         if after < 0 or used >> d & 1 == 1:
@@ -233,8 +215,6 @@ def _push_loops(
             if not _may_win(search, least):
                 continue
             stack = _room_for_one(stack, top)
-            if top - begin == keys.shape[0]:
-                keys = np.concatenate((keys, np.empty_like(keys)))
             to = Live(stack.chains[top], stack.figures[top])
             going, lost = _advance(search, live, n_live, to, d, factor)
             if not _may_win(search, least + lost):
@@ -244,9 +224,7 @@ def _push_loops(
             entry[STATE], entry[TILE], entry[USED], entry[LAST] = after, y, used | 1 << d, -1 if n > 0 else d
             entry[DEPTH], entry[LIVE], entry[PLACE], entry[DIMENSION], entry[FACTOR] = depth, going, level, d, j
             stack.spent[top] = spent + cost + lost
-            keys[top - begin] = cost + lost + table[after, y]
             top += 1
-    _sort_best_last(stack, keys, begin, top)
     return stack, top
 
 

@@ -44,9 +44,6 @@ class Moved(NamedTuple):
         row: ``T x D`` axis that a dimension stands on, -1 none.
         axis_tile: ``R x L x N`` tile of an axis at a level.
         place: ``D x J`` position of the lattice's divisors among those of the whole bound.
-        chains: ``C x 5`` first loops after which others may save: level, dimension, position of the factor, tile before
-            and after it.
-        first: ``L x D + 1`` where those of each level and dimension begin.
     """
 
     words: FloatArray
@@ -57,8 +54,6 @@ class Moved(NamedTuple):
     row: IntArray
     axis_tile: IntArray
     place: IntArray
-    chains: IntArray
-    first: IntArray
 
 
 class Prices(NamedTuple):
@@ -222,10 +217,10 @@ def run_program(
         elif kind == DONE:
             table[s, n - 1] = penalty[0, what, n - 1]
         elif kind == CHAIN:
-            _chain(table, s, source, c, d, what, program, grid, moved, prices, parts)
+            _tile_by_tile(table, s, source, c, d, what, True, program, grid, moved, prices, parts)
         elif kind == SLIDE:
             if prices.bounded == 1:
-                _slide_bounded(table, s, source, c, d, what, program, grid, moved, prices, parts)
+                _tile_by_tile(table, s, source, c, d, what, False, program, grid, moved, prices, parts)
             else:
                 _slide(table, s, source, c, d, what, program, grid, moved, prices, scratch, parts)
         else:
@@ -256,7 +251,7 @@ def _slide(
     table: FloatArray, s: int, source: int, c: int, d: int, factor: int, program: Program, grid: Grid, moved: Moved,
     prices: Prices, scratch: FloatArray, parts: Parts,
 ) -> None:  # fmt: skip
-    """Offer the first loops over d along which windows slide; what chains save is offered by `_chain`."""
+    """Offer the first loops over d along which windows slide; what chains save is offered by `_tile_by_tile`."""
     n, overlap = table.shape[1], 0.0
     whole, shared = scratch[0], scratch[1]
     whole[:] = 0.0
@@ -279,39 +274,35 @@ def _slide(
 
 
 @njit
-def _slide_bounded(
-    table: FloatArray, s: int, source: int, c: int, d: int, factor: int, program: Program, grid: Grid, moved: Moved,
-    prices: Prices, parts: Parts,
+def _may_go_on(n: int, c: int, d: int, j: int, x: int, parts: Parts, moved: Moved) -> bool:
+    """Whether later loops may save words of one of the n boundaries gathered."""
+    for i in range(n):
+        k = parts.boundary[i, 3]
+        if k >= 0:
+            kind = 1 if parts.boundary[i, 2] >= 0 else 0
+            if moved.saving[k, kind, moved.place[d, j], moved.axis_tile[parts.boundary[i, 4], c, x]] > 0.0:
+                return True
+    return False
+
+
+@njit
+def _tile_by_tile(
+    table: FloatArray, s: int, source: int, c: int, d: int, factor: int, chained: bool, program: Program, grid: Grid,
+    moved: Moved, prices: Prices, parts: Parts,
 ) -> None:  # fmt: skip
-    """`_slide` tile by tile, where only so many words may cross."""
+    """Offer first loops over d where only so many words may cross, or, `chained`, those after which a chain may go on."""
     n = gather(s, source, c, d, program, moved, prices, parts)
     for j in range(1, grid.n_divisors[d]):
         size = grid.divisor[d, j]
         if factor > 0 and size != factor:
             continue
         for x in range(table.shape[1]):
+            if chained and not _may_go_on(n, c, d, j, x, parts, moved):
+                continue
             y = grown(x, d, j, grid)
             if y >= 0 and table[source, y] < INF:
-                cost = loop_cost(n, c, d, j, x, size, False, parts, moved, prices)
+                cost = loop_cost(n, c, d, j, x, size, chained, parts, moved, prices)
                 table[s, x] = min(table[s, x], table[source, y] + cost)
-
-
-@njit
-def _chain(
-    table: FloatArray, s: int, source: int, c: int, d: int, factor: int, program: Program, grid: Grid, moved: Moved,
-    prices: Prices, parts: Parts,
-) -> None:  # fmt: skip
-    """Offer the first loops over d after which a chain may go on."""
-    n = gather(s, source, c, d, program, moved, prices, parts)
-    group, once = c * grid.n_divisors.shape[0] + d, 0.0
-    for i in range(n):
-        once += parts.figure[i, 1]
-    for k in range(moved.first[group], moved.first[group + 1]):
-        j, x, y = moved.chains[k, 2], moved.chains[k, 3], moved.chains[k, 4]
-        size = grid.divisor[d, j]
-        if table[source, y] + once < table[s, x] and (factor == 0 or size == factor):
-            cost = loop_cost(n, c, d, j, x, size, True, parts, moved, prices)
-            table[s, x] = min(table[s, x], table[source, y] + cost)
 
 
 @njit
