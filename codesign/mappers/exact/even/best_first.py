@@ -80,7 +80,7 @@ class EvenSearch:
         self._programs = PartSearch(self.problem, self._screen, best.goal)
         self.by_latency, self.timed = self._programs.by_latency, self._programs.timed
         self._block = self._opened = _FEWEST_AT_A_TIME
-        self._cost, self._calm = math.inf, False
+        self._cost, self._tried, self._calm = math.inf, math.inf, False
         self._together = 1
         self._unsearched = math.inf
 
@@ -150,14 +150,19 @@ class EvenSearch:
             pass
 
     def _gather(self, found: list[Screened], of_all: int, share: Screened) -> None:
-        """Take in what was found of a share; with the last, of a block of so many profiles, all that is left."""
+        """Take in a share; with the last, of a block of so many profiles, one better than all before is searched at once."""
         found.append(share)
-        if of_all:
-            self._cost, self._calm = _CELLS_A_ROW + sum(cells for _, cells in found) / of_all, True
-            for left, cells in found:
-                self.best.count(cells)
-                self.queue.push_rows(left, SCREENED)
-                self._calm = self._calm and not len(left)
+        if not of_all:
+            return
+        cells = sum(looked for _, looked in found)
+        self.best.count(cells)
+        passed = sorted((part for left, _ in found for part in left.parts(SCREENED)), key=lambda part: part.value)
+        self._cost, self._calm = _CELLS_A_ROW + cells / of_all, not passed
+        if passed and passed[0].value < self._tried:  # likely a better incumbent
+            self._tried = passed[0].value
+            self._all_taken_in([self._programs.search(passed.pop(0), self.best.apart())])
+        for part in passed:
+            self.queue.push(part)
 
     def _screened(self, rows: Rows, to_beat: float) -> Screened:
         """Bound some profiles by their energy."""
