@@ -256,10 +256,10 @@ class Places:
             steps = self.lattice.value[run.dim] / self.lattice.divisors[run.dim][run.origin[run.which]]
             words = self.left * (whole + (steps - 1.0) * (whole - kept))
             total += words[:, None] * price[:, t, v, p] + fixed[:, t, v, p]
-        for share in action.shares:
-            for v, p in share.pairs:
-                whole, kept = self._window(t, v, share.axis, share.origin, share.first)
-                saved = share.part * self.left * (kept if share.first else whole)
+        for part, chain in action.shares:
+            for v, p in chain.pairs:
+                whole, kept = self._window(t, v, chain.axis, chain.origin, chain.first)
+                saved = part * self.left * (kept if chain.first else whole)
                 total += saved[:, None] * price[:, t, v, p]
         return np.asarray(total * self.weight)
 

@@ -60,6 +60,31 @@ class Run(NamedTuple):
     touched: tuple[tuple[int, int], ...]
 
 
+class Chain(NamedTuple):
+    """Nodes that have been charged and may still save words where a later loop repeats the step of the innermost one.
+
+    Args:
+        pairs: Their (level, parent).
+        axis: Which sliding axis of the tensor.
+        origin: Positions of the sizes of its dimensions where the nodes stand.
+        first: How far the innermost loop moves the window; 0 where that loop does not move it.
+        shift: How far all loops so far move it together.
+        now: Positions of the sizes where the walk stands.
+    """
+
+    pairs: tuple[tuple[int, int], ...]
+    axis: int
+    origin: tuple[int, ...]
+    first: int
+    shift: int
+    now: tuple[int, ...]
+
+    @property
+    def wanted(self) -> int:
+        """The travel of a loop that repeats the first step."""
+        return self.first + self.shift
+
+
 class Slide(NamedTuple):
     """A charge at the end of a run: whole tiles and, for its steps, what is new."""
 
@@ -69,21 +94,10 @@ class Slide(NamedTuple):
 
 
 class Share(NamedTuple):
-    """A multiple of what one step of a chain saves, times the iterations outside.
-
-    Args:
-        part: Of all those steps.
-        pairs: (level, parent) of the nodes that save.
-        axis: Which sliding axis of the tensor.
-        origin: Positions of the sizes of its dimensions where the nodes stand.
-        first: How far the innermost loop moves the window; 0 where that loop does not move it.
-    """
+    """A multiple of what the steps of a chain save: (sign or share) x (words saved by a step) x (iterations outside)."""
 
     part: float
-    pairs: tuple[tuple[int, int], ...]
-    axis: int
-    origin: tuple[int, ...]
-    first: int
+    chain: Chain
 
 
 @dataclass(frozen=True)
@@ -95,6 +109,7 @@ class Status:
         parent: The next level out that will keep the tensor.
         left: Whether the last of them stands at the segment's outer end.
         fresh: How many of them, the outer ones, have met no loop at all; counted where windows slide.
+        chains: What may still be saved.
         run: The loop that the walk stands in.
         meeting: The dimension, with the position of its size, of a loop that must follow and does not index the tensor.
         met: Whether the unpaid levels that are not fresh are known to have met such a loop.
@@ -104,6 +119,7 @@ class Status:
     parent: int
     left: bool = False
     fresh: int = 0
+    chains: tuple[Chain, ...] = ()
     run: Run | None = None
     meeting: tuple[int, int] | None = None
     met: bool = False
@@ -118,7 +134,7 @@ class Action:
         pays: Pairs (level, parent) whose words are charged where the walk stands.
         places: Levels whose tile takes room from here on.
         slides: Charges at the end of a run.
-        shares: What chains may save.
+        shares: What chains save, or stop to save.
         only: Pairs (dimension, position of its size) where the action may be taken; empty: anywhere.
     """
 

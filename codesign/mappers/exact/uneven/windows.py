@@ -1,14 +1,15 @@
 """What is known of a tensor whose windows slide (P9 to P13).
 
-A *run* is a loop along a sliding axis that the walk stands in; a *chain* is what steps of later loops may save once the
+A *run* is a loop along a sliding axis that the walk stands in; a *chain* is what steps of later loops may still save once the
 innermost loop has moved the window (rule R2).
 
 * P9, Fresh nodes: While a node is *fresh* the walk takes no loop, unless the tensor pays whole tiles or begins a run.
   One tensor may slide.
 * P10, Runs: A *run* is one loop of f over a dimension of a sliding axis. Fresh nodes pay (iterations outside) x
   (whole tile + (f - 1) x new words).
-* P11, Chains: Steps of later loops may repeat the innermost step (R2, R4 `timeloop`). The most that they may save is
-  taken off at the end of the run, so a nest may cost more.
+* P11, Chains: Steps of later loops may repeat the innermost step (R2, R4 `timeloop`). The state holds the travel of
+  the first loop and the sum since; a run that repeats takes words off. Three chains are followed; of others the most
+  that may be saved is taken off.
 * P12, Loops met before: Chains whose later steps seem not to move the tile begin only after a loop that does not
   index the tensor, which the state says.
 * P13: No sequence of loops gets below B1: checked on 4,000 random axes; a test repeats part.
@@ -20,7 +21,10 @@ from functools import cached_property, lru_cache
 from itertools import pairwise, product
 from typing import NamedTuple
 
-from codesign.mappers.exact.uneven.segments import Action, Column, Run, Segment, Share, Slide, Status, parents
+from codesign.mappers.exact.uneven.segments import Action, Chain, Column, Run, Segment, Share, Slide, Status, parents
+
+MOST_CHAINS = 3
+"""Chains that are followed at a time; what further ones may save at most is taken off at once."""
 
 Entries = tuple[int, ...]
 """Position of the temporal size of every dimension of an axis."""
@@ -70,7 +74,7 @@ class Windows:
             return tuple(d == status.meeting[0] for d in range(len(self.relevant)))
         if status.fresh:
             return (False,) * len(self.relevant)
-        if status.unpaid:
+        if status.unpaid or status.chains:
             return tuple(not r for r in self.relevant)
         return (True,) * len(self.relevant)
 
@@ -81,19 +85,23 @@ class Windows:
             yield from self._end_run(i, at, at.run)
             return
         if at.unpaid and at.meeting is None:
-            yield Action(t, pays=tuple(pairwise((*at.unpaid, at.parent)))), Status((), at.parent)
+            chain = (*at.unpaid, at.parent)
+            yield Action(t, pays=tuple(pairwise(chain))), Status((), at.parent, chains=at.chains)
+        if at.chains and at.meeting is None:
+            yield Action(t), Status(at.unpaid, at.parent, fresh=at.fresh)
         if at.meeting is not None:
             yield from self._met(at, *at.meeting)
             return
         if at.fresh:
-            yield Action(t), Status(at.unpaid, at.parent)
+            yield Action(t), Status(at.unpaid, at.parent, chains=at.chains)
         if at.unpaid and not at.met and self._meeting_matters(i):
             for d, sizes in self.others:
                 for entry in range(len(sizes)):
-                    yield Action(t, only=((d, entry),)), Status(at.unpaid, at.parent, meeting=(d, entry))
+                    meeting = Status(at.unpaid, at.parent, chains=at.chains, meeting=(d, entry))
+                    yield Action(t, only=((d, entry),)), meeting
         if at.parent >= segment.first:
             for q in parents(self.column, at.parent):
-                after = Status((*at.unpaid, at.parent), q, fresh=at.fresh + 1, met=at.met)
+                after = Status((*at.unpaid, at.parent), q, fresh=at.fresh + 1, chains=at.chains, met=at.met)
                 yield Action(t, places=(at.parent,)), after
         for a, axis in enumerate(self.axes):
             for k in range(len(axis)):
@@ -108,6 +116,9 @@ class Windows:
         if status.run is not None:
             for k, (d, entry) in enumerate(self._only(status.run.axis, status.run.origin)):
                 found.append((d, entry, k == status.run.which))
+        else:
+            for chain in status.chains:
+                found += [(d, entry, False) for d, entry in self._only(chain.axis, chain.now)]
         return tuple(found)
 
     def least_shares(self, i: int, level: int, a: int) -> dict[Entries, float]:
@@ -135,7 +146,8 @@ class Windows:
         sizes = dict(self.others)[d]
         for e, larger in enumerate(sizes):
             if larger > sizes[entry] and larger % sizes[entry] == 0:
-                yield Action(self.tensor, only=((d, e),)), Status(at.unpaid, at.parent, met=True)
+                met = Status(at.unpaid, at.parent, chains=at.chains, met=True)
+                yield Action(self.tensor, only=((d, e),)), met
 
     def _meeting_matters(self, i: int) -> bool:
         """Whether loops from segment `i` on may save words of nodes whose innermost loop does not move the window."""
@@ -159,37 +171,45 @@ class Windows:
         axis = self.axes[a]
         if origin[k] + 1 == len(axis[k].sizes):
             return
+        if any(c.axis == a and c.now != origin for c in at.chains):
+            return  # the walk cannot stand there
+        chains = tuple(c for c in at.chains if c.axis == a)
         cut = len(at.unpaid) - at.fresh
         levels = (*at.unpaid, at.parent)
         touched, fresh = tuple(pairwise(levels[: cut + 1])), at.unpaid[cut:]
         travel = self._travel(i, a, k, origin)
         if not (
-            any(self._overlap(u, a, origin, travel) > 0 for u in fresh)
+            chains
+            or any(self._overlap(u, a, origin, travel) > 0 for u in fresh)
             or (touched and at.met and self._may_follow(i, a, k, origin, 0, travel))
         ):
             return
-        action = Action(self.tensor, pays=touched, only=self._only(a, origin))
+        shares = tuple(Share(-1.0, c) for c in chains if c.wanted == travel)
+        action = Action(self.tensor, pays=touched, shares=shares, only=self._only(a, origin))
         run = Run(a, origin, k, axis[k].dim, travel, touched if at.met else ())
-        yield action, Status(fresh, at.parent, fresh=len(fresh), run=run)
+        yield action, Status(fresh, at.parent, fresh=len(fresh), chains=chains, run=run)
 
     def _end_run(self, i: int, at: Status, run: Run) -> Iterator[tuple[Action, Status]]:
         axis, k = self.axes[run.axis], run.which
         fresh = tuple(pairwise((*at.unpaid, at.parent)))
         slides = tuple(Slide(u, p, run) for u, p in fresh)
+        shares = tuple(Share(1.0, c) for c in at.chains if c.wanted == run.travel)
         done = Status((), at.parent)
-        yield Action(self.tensor, slides=slides), done
+        yield Action(self.tensor, slides=slides, shares=shares), done
         size = axis[k].sizes[run.origin[k]]
-        sliding = any(self._overlap(u, run.axis, run.origin, run.travel) > 0 for u, _ in fresh)
         for entry, larger in enumerate(axis[k].sizes):
             if larger <= size or larger % size:
                 continue
             now = (*run.origin[:k], entry, *run.origin[k + 1 :])
-            moved = self._most(i, run.axis, now, 2 * run.travel) if sliding else 0.0
-            still = self._most(i, run.axis, now, run.travel) if run.touched else 0.0
-            shares = [Share(-moved, fresh, run.axis, run.origin, run.travel)] if moved > 0.0 else []
-            shares += [Share(-still, run.touched, run.axis, run.origin, 0)] if still > 0.0 else []
-            if shares:
-                yield Action(self.tensor, slides=slides, shares=tuple(shares), only=((axis[k].dim, entry),)), done
+            begun = [Chain(fresh, run.axis, run.origin, run.travel, run.travel, now)] if fresh else []
+            begun += [Chain(run.touched, run.axis, run.origin, 0, run.travel, now)] if run.touched else []
+            begun += [c._replace(shift=c.shift + run.travel, now=now) for c in at.chains]
+            worth = [(c, self._most(i, run.axis, now, c.wanted)) for c in begun]
+            alive = [(c, most) for c, most in worth if most > 0.0 and self._saves(c)]
+            if alive:
+                given_up = tuple(Share(-most, c) for c, most in alive[MOST_CHAINS:])
+                action = Action(self.tensor, slides=slides, shares=(*shares, *given_up), only=((axis[k].dim, entry),))
+                yield action, Status((), at.parent, chains=tuple(c for c, _ in alive[:MOST_CHAINS]))
 
     def _only(self, a: int, entries: Entries) -> tuple[tuple[int, int], ...]:
         return tuple((d.dim, e) for d, e in zip(self.axes[a], entries, strict=True))
@@ -206,6 +226,11 @@ class Windows:
         for k, d in enumerate(self.axes[a]):
             extent += d.coefficient * (d.sizes[origin[k]] * self.held[level][a][k] - 1)
         return max(0, extent - travel)
+
+    def _saves(self, chain: Chain) -> bool:
+        return chain.first == 0 or any(
+            self._overlap(u, chain.axis, chain.origin, chain.first) > 0 for u, _ in chain.pairs
+        )
 
     def _may_follow(self, i: int, a: int, k: int, origin: Entries, first: int, travel: int) -> bool:
         """Whether some loop may save words after a first run."""
