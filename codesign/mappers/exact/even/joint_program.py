@@ -274,14 +274,12 @@ def _slide(
 
 
 @njit
-def _may_go_on(n: int, c: int, d: int, j: int, x: int, parts: Parts, moved: Moved) -> bool:
-    """Whether later loops may save words of one of the n boundaries gathered."""
+def _may_go_on(n: int, d: int, j: int, parts: Parts, moved: Moved) -> bool:
+    """Whether later loops may save words of one of the n boundaries gathered after a loop with the factor at position j."""
     for i in range(n):
-        k = parts.boundary[i, 3]
-        if k >= 0:
-            kind = 1 if parts.boundary[i, 2] >= 0 else 0
-            if moved.saving[k, kind, moved.place[d, j], moved.axis_tile[parts.boundary[i, 4], c, x]] > 0.0:
-                return True
+        k, kind = parts.boundary[i, 3], 1 if parts.boundary[i, 2] >= 0 else 0
+        if k >= 0 and moved.saving[k, kind, moved.place[d, j]].max() > 0.0:
+            return True
     return False
 
 
@@ -294,11 +292,9 @@ def _tile_by_tile(
     n = gather(s, source, c, d, program, moved, prices, parts)
     for j in range(1, grid.n_divisors[d]):
         size = grid.divisor[d, j]
-        if factor > 0 and size != factor:
+        if (factor > 0 and size != factor) or (chained and not _may_go_on(n, d, j, parts, moved)):
             continue
         for x in range(table.shape[1]):
-            if chained and not _may_go_on(n, c, d, j, x, parts, moved):
-                continue
             y = grown(x, d, j, grid)
             if y >= 0 and table[source, y] < INF:
                 cost = loop_cost(n, c, d, j, x, size, chained, parts, moved, prices)
