@@ -102,7 +102,7 @@ class EvenSearch:
             vectors = queue.open(self._opened)
             self._opened = min(2 * self._opened, _COARSE_AT_A_TIME)
             best.count(_CELLS_BOUNDED * len(vectors))
-            queue.push_rows(queue.bounded(vectors, best.to_beat), SCREENED if self.by_latency else CHAINS)
+            queue.push_rows(queue.bounded(vectors, best.to_beat), CHAINS)
         elif queue.first.stage == CHAINS and best.nest is None:
             self._all_taken_in([self._programs.search(queue.pop(), best.apart())])
         elif queue.first.stage == CHAINS:
@@ -165,14 +165,28 @@ class EvenSearch:
             self.queue.push(part)
 
     def _screened(self, rows: Rows, to_beat: float) -> Screened:
-        """Bound some profiles by their energy."""
-        if self.best.overdue:
-            return rows, 0.0
-        goal = self.best.goal
-        least, cells = self._screen.bound(rows.vectors, goal.dearest_useful(rows.cycles, to_beat))
-        values = bound_values(goal, least, rows.cycles) * (1.0 - TOLERANCE)
-        left = replace(rows, value=np.maximum(rows.value, values)).of(np.flatnonzero(np.isfinite(least)))
-        return left, cells
+        """Bound some profiles by their energy, then by the cycles of their slowest port, weighed with energy if both count."""
+        goal, cells = self.best.goal, 0.0
+        if not self.by_latency and not self.best.overdue:
+            weight = np.tile(self._programs.energy_only, (len(rows), 1))
+            least, cells = self._screen.bound(rows.vectors, weight, goal.dearest_useful(rows.cycles, to_beat))
+            rows = rows.above(bound_values(goal, least, rows.cycles))
+        if not (goal.trades or self.timed) or not self.problem.n_ports or self.best.overdue:
+            return rows, cells
+        weight = np.zeros((len(rows), 1 + self.problem.n_ports))
+        slowest = np.arange(len(rows)), 1 + self.problem.bounds(rows.vectors)[:, 1:].argmax(axis=1)
+        if goal.trades:  # the product is least at the ends of the line energy + weight x cycles, where it is the same
+            weight[:, 0], weight[slowest] = 1.0, goal.cycle_pj or rows.energy / rows.cycles
+            caps = np.full(len(rows), to_beat) if goal.cycle_pj else to_beat / rows.cycles + rows.energy
+        else:
+            weight[slowest] = 1.0
+            limit = min(goal.latency_limit + 0.5, to_beat if self.by_latency else math.inf)
+            caps = np.full(len(rows), limit * (1.0 + TOLERANCE))
+        least, looked = self._screen.bound(rows.vectors, weight, caps)
+        if goal.trades:
+            return rows.above(least if goal.cycle_pj else (least - rows.energy) * rows.cycles), cells + looked
+        rows = replace(rows, cycles=np.maximum(rows.cycles, np.ceil(least * (1.0 - TOLERANCE))))
+        return rows.above(bound_values(goal, rows.energy, rows.cycles)), cells + looked
 
     # ---- keep sets one by one ------------------------------------------------------------------
 

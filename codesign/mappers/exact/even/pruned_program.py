@@ -13,7 +13,7 @@ from codesign.cost.arrays import UNBOUNDED
 from codesign.mappers.exact.even.fill_states import CLOSE, DONE, END, KIND, SOURCE, WHAT, Program
 from codesign.mappers.exact.even.folded_tiles import Folds, fill_plain, fill_windows, shape_tiles
 from codesign.mappers.exact.even.joint_program import parent_of
-from codesign.mappers.exact.even.word_prices import Hardware, price_profile, room_for_pairs
+from codesign.mappers.exact.even.word_prices import Hardware, price_profile, room_for_pairs, weigh
 from codesign.mappers.exact.problem.lattice import INF
 from codesign.mapping.nest import FloatArray, IntArray
 
@@ -66,7 +66,7 @@ class Walk(NamedTuple):
         program: The operations, without windows that slide.
         folds: What the tiles of all profiles share.
         tiles: Those of the profile.
-        price: ``T x (L + 1) x L`` energy of a word.
+        price: ``T x (L + 1) x L`` weighted cost of a word.
         once: What is paid once, likewise.
         fewest: ``T x (L + 1)`` fewest words.
         beyond: ``T x L`` least cost of everything outside a level that keeps a tensor.
@@ -102,14 +102,15 @@ def _most_tiles(folds: Folds) -> tuple[int, int]:
 
 @njit
 def screen_profiles(
-    rows: IntArray, vectors: Vectors, hardware: Hardware, folds: Folds, program: Program, cap: FloatArray,
-    least: FloatArray, live: IntArray,
+    rows: IntArray, vectors: Vectors, hardware: Hardware, folds: Folds, program: Program, weight: FloatArray,
+    cap: FloatArray, least: FloatArray, live: IntArray,
 ) -> float:  # fmt: skip
-    """Least energy of each profile over all keep sets; infinite from a cap on.
+    """Least weighted sum of energy and port cycles of each profile over all keep sets; infinite from a cap on.
 
     Args:
         rows: ``P x L`` number of the vector of every fan-out.
         program: The operations, without windows that slide.
+        weight: ``P x (1 + J)``.
         cap: ``P`` what is no better than this is of no interest.
         least: ``P``, overwritten.
         live: ``P x S`` or ``0 x 0`` 1 where a state is on the way to something better than the cap; overwritten.
@@ -120,8 +121,8 @@ def screen_profiles(
     n_tensors, n_levels, n_dims = hardware.relevant.shape[0], vectors.keeps.shape[0], vectors.factors.shape[1]
     n_axes, n_states = folds.prime.shape[0], program.first.shape[0] - 1
     most, most_window = _most_tiles(folds)
-    inside, (fans, pairs) = np.empty((n_levels, n_dims)), room_for_pairs(hardware.port.max() + 2, n_levels, hardware)
-    price, once = pairs.price[0], pairs.fixed[0]
+    inside, (fans, pairs) = np.empty((n_levels, n_dims)), room_for_pairs(weight.shape[1], n_levels, hardware)
+    total, once = np.empty_like(pairs.price[0]), np.empty_like(pairs.price[0])
     exponent = np.empty(folds.leg_dim.shape[0], np.int64)
     size, stride = np.empty(n_axes, np.int64), np.empty(n_axes, np.int64)
     window_words = np.empty((n_tensors, n_levels, most_window))
@@ -131,6 +132,7 @@ def screen_profiles(
     scratch, rest, cells = np.empty(n_states, np.int64), fans.rest[n_levels], 0.0
     for i in range(rows.shape[0]):
         price_profile(rows[i], vectors.factors, vectors.distinct, hardware, fans, pairs)
+        weigh(weight[i], pairs, total, once)
         for v in range(n_levels):
             for d in range(n_dims):
                 inside[v, d] = fans.rest[v, d] / rest[d]
@@ -140,10 +142,10 @@ def screen_profiles(
         tiles = FoldedTiles(
             n, n_window, rest, inside, exponent, size, stride, plain, left, filled, window_words, window_need
         )
-        constant = hardware.macs * hardware.mac_energy
-        beyond, waiting = _least_beyond(program, price, once, pairs.fewest, vectors)
+        constant = weight[i, 0] * hardware.macs * hardware.mac_energy
+        beyond, waiting = _least_beyond(program, total, once, pairs.fewest, vectors)
         walk = Walk(
-            program, folds, tiles, price, once, pairs.fewest, beyond, waiting, place, table, cap[i] - constant
+            program, folds, tiles, total, once, pairs.fewest, beyond, waiting, place, table, cap[i] - constant
         )  # fmt: skip
         value, looked = _walk(walk, live[i] if live.shape[0] else scratch)
         least[i] = value + constant

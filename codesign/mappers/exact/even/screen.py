@@ -22,12 +22,13 @@ class Screen:
         # windows move along several axes at once where reuse is only bounded (C2)
         self.covers = all(t in problem.followed for t, _ in problem.axes)
 
-    def bound(self, rows: IntArray, cap: FloatArray) -> tuple[FloatArray, float]:
-        """Least energies (``P``) of profiles given by a vector for each fan-out, and the cells looked at.
+    def bound(self, rows: IntArray, weight: FloatArray, cap: FloatArray) -> tuple[FloatArray, float]:
+        """Least weighted sums (``P``) of profiles given by a vector for each fan-out, and the cells looked at.
 
         Args:
             rows: ``P x L``.
-            cap: ``P``; an energy that is not below it is returned as infinite.
+            weight: ``P x (1 + J)`` of energy and the cycles of every port.
+            cap: ``P``; a sum that is not below it is returned as infinite.
         """
         least, cells = np.zeros(len(rows)), 0.0
         if not self.covers:
@@ -35,18 +36,18 @@ class Screen:
         nothing = np.zeros((0, 0), np.int64)
         for program, chosen in self._by_program(rows) if len(rows) else ():
             found = np.empty(len(chosen))
-            cells += self._run(rows[chosen], program, cap[chosen], found, nothing)
+            cells += self._run(rows[chosen], program, weight[chosen], cap[chosen], found, nothing)
             least[chosen] = found
         return least, cells
 
-    def live(self, row: IntArray, cap: float, exact: Program) -> IntArray:
-        """``S`` 1 where a state of the exact program may be on the way to an energy below the cap; `row` is the vector of every fan-out."""
+    def live(self, row: IntArray, weight: FloatArray, cap: float, exact: Program) -> IntArray:
+        """``S`` 1 where a state of the exact program may be on the way to a weighted sum below the cap; `row` is the vector of every fan-out."""
         if not self.covers or math.isinf(cap):
             return np.ones(len(exact.level), np.int64)
         first, factors, _ = self.problem.stacked
         program = self.problem.program_of(factors[row + first[:-1]], False, False)
         live = np.empty((1, len(program.level)), np.int64)
-        self._run(row[None], program, np.array([cap]), np.empty(1), live)
+        self._run(row[None], program, weight[None], np.array([cap]), np.empty(1), live)
         return np.asarray(live[0][self._place(exact, program)])
 
     def _place(self, exact: Program, quick: Program) -> IntArray:
@@ -80,12 +81,14 @@ class Screen:
         """Results of `_place`."""
         return {}
 
-    def _run(self, rows: IntArray, program: Program, cap: FloatArray, least: FloatArray, live: IntArray) -> float:
+    def _run(
+        self, rows: IntArray, program: Program, weight: FloatArray, cap: FloatArray, least: FloatArray, live: IntArray
+    ) -> float:
         problem = self.problem
         first, factors, distinct = problem.stacked
         return screen_profiles(
             rows + first[:-1], Vectors(factors, distinct, *problem.open_levels), problem.hardware, self.folds,
-            program, cap, least, live,
+            program, weight, cap, least, live,
         )  # fmt: skip
 
     def _by_program(self, rows: IntArray) -> Iterator[tuple[Program, IntArray]]:

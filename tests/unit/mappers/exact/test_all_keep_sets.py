@@ -53,22 +53,24 @@ def test_bounds_get_sharper(seed: int) -> None:
     rows = rows_of(problem)
     assert len(rows)
     bounds, screen = problem.bounds(rows), Screen(problem)
-    quick, _ = screen.bound(rows, np.full(len(rows), np.inf))
-    for row, closed, bound in zip(rows, bounds, quick, strict=True):
-        profile, weights = EvenProfile(problem, row), np.eye(bounds.shape[1])
-        for weight, least in zip(weights, closed, strict=True):
+    for w in range(bounds.shape[1]):
+        weight = np.zeros(bounds.shape[1])
+        weight[w] = 1.0
+        quick, _ = screen.bound(rows, np.tile(weight, (len(rows), 1)), np.full(len(rows), np.inf))
+        for row, closed, bound in zip(rows, bounds[:, w], quick, strict=True):
+            profile = EvenProfile(problem, row)
             exact = profile.run(weight)
-            assert least <= exact * (1 + 1e-9) + 1e-9 or np.isinf(exact)
-        exact = profile.run(weights[0])
-        assert bound <= exact * (1 + 1e-12) or np.isinf(exact)
-        if not np.isfinite(exact):
-            continue
-        # a cap changes nothing below it, and leaves nothing from it on; the states it leaves hold the least value
-        within, beyond = np.array([bound * 1.001 + 1e-6]), np.array([bound * (1 - 1e-9)])
-        assert screen.bound(row[None], within)[0][0] == pytest.approx(bound, rel=1e-12)
-        assert np.isinf(screen.bound(row[None], beyond)[0][0])
-        live = screen.live(row, exact * (1 + 1e-9) + 1e-9, profile.program())
-        assert profile.run(weights[0], None, live) == pytest.approx(exact, rel=1e-12)
+            assert bound <= exact * (1 + 1e-12) or np.isinf(exact)
+            assert closed <= exact * (1 + 1e-9) + 1e-9 or np.isinf(exact)
+            if not np.isfinite(exact):
+                continue
+            # a cap changes nothing below it, and leaves nothing from it on; the states it leaves hold the least value
+            assert screen.bound(row[None], weight[None], np.array([bound * 1.001 + 1e-6]))[0][0] == pytest.approx(
+                bound, rel=1e-12
+            )
+            assert np.isinf(screen.bound(row[None], weight[None], np.array([bound * (1 - 1e-9)]))[0][0])
+            live = screen.live(row, weight, exact * (1 + 1e-9) + 1e-9, profile.program())
+            assert profile.run(weight, None, live) == pytest.approx(exact, rel=1e-12)
 
 
 def test_the_program_reads_only_what_is_complete() -> None:
