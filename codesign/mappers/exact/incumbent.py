@@ -98,7 +98,6 @@ class Incumbent:
     cycles: float = math.inf
     nest: tuple[Nest, int] | None = None
     evaluated: int = 0
-    programs: int = 0
     spent: float = 0.0
 
     def offer(self, nest: Nest, count: int) -> tuple[float, float]:
@@ -121,14 +120,13 @@ class Incumbent:
     def merge(self, other: "Incumbent") -> None:
         """Take in what a search beside this one found, and its work."""
         self.evaluated += other.evaluated
-        self.count(other.spent, other.programs)
+        self.count(other.spent)
         found = other.value, other.energy, other.cycles
         if other.nest is not None and found < (self.value, self.energy, self.cycles):
             (self.value, self.energy, self.cycles), self.nest = found, other.nest
 
-    def count(self, cells: float, programs: int = 1) -> None:
-        """Note work done: programs run, and the cells they filled."""
-        self.programs += programs
+    def count(self, cells: float) -> None:
+        """Note work done, in cells of the program filled."""
         self.spent += cells
 
     def ask(self, at_once: bool = False) -> None:

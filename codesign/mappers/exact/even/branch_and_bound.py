@@ -4,7 +4,7 @@ import heapq
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import combinations, pairwise
+from itertools import pairwise
 
 import numpy as np
 
@@ -18,9 +18,6 @@ from codesign.mapping.nest import FloatArray
 
 _APART = 1e-9
 """Relative; different numbers of words differ by more (there are fewer than 1e9 of them in a tile lattice's traffic)."""
-
-MOST_CUTS = 4
-"""Weights of cycles that a bound on products is found by at most."""
 
 
 @dataclass
@@ -173,38 +170,20 @@ def _trade(
 
 
 def trade(least: Callable[[float], float], energy: float, cycles: float, best: Incumbent) -> float:
-    """A bound on the goal, from the least energy + weight x cycles of a port for a few weights (bound B6).
+    """A bound on the goal, from the least energy + weight x cycles of a port (bound B6).
+
+    On a line of that sum the product is least at the ends, where energy or cycles are at their bounds; it is the same at both.
 
     Args:
         least: That sum for a weight; infinite if nothing can be better.
         energy: A bound on the energy.
         cycles: A bound on the cycles, whole.
     """
-    bound, goal, weight = best.goal.value(energy, cycles), best.goal, best.goal.cycle_pj or energy / cycles
-    cuts: list[tuple[float, float]] = []
-    while goal.trades and best.beaten_by(bound) and len(cuts) < MOST_CUTS and not best.overdue:
-        both = least(weight) * (1.0 - 0.25 * TOLERANCE)  # the energy on the line is a quarter of the sum or more
-        if goal.cycle_pj or math.isinf(both):
-            return max(bound, both)
-        cuts.append((weight, both))
-        found, weight = _least_product(cuts, energy, cycles)
-        if found <= bound:
-            break
-        bound = found
-    return bound
-
-
-def _least_product(cuts: list[tuple[float, float]], energy: float, cycles: float) -> tuple[float, float]:
-    """Least energy x cycles where every energy + weight x cycles is at least its sum, and energy / cycles there.
-
-    Between two corners the least energy is linear in the cycles, so the product is least next to a corner.
-    """
-    lines = [(0.0, energy), *cuts]
-    corners = [(b - a) / (w - v) for (v, a), (w, b) in combinations(lines, 2) if w != v]
-    whole = {cycles, *(float(c) for x in corners for c in (math.floor(x), whole_cycles(x)) if c > cycles)}
-    found = [(max(b - w * c for w, b in lines), c) for c in whole]
-    least, most = min(found, key=lambda pair: pair[0] * pair[1])
-    return least * most, least / most
+    goal, bound = best.goal, best.goal.value(energy, cycles)
+    if not goal.trades or best.overdue or not best.beaten_by(bound):
+        return bound
+    both = least(goal.cycle_pj or energy / cycles) * (1.0 - 0.25 * TOLERANCE)  # the energy is a quarter of it or more
+    return max(bound, both if goal.cycle_pj else (both - energy) * cycles)
 
 
 def _chase(fixed: FixedProfile, node: Node, words: FloatArray, best: Incumbent) -> list[Node]:

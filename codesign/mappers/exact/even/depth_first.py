@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 
-from codesign.cost.arrays import Reuse
 from codesign.mappers.driver import OBJECTIVE_CODE
 from codesign.mappers.exact.even import depth_first_kernel as compiled
 from codesign.mappers.exact.even.joint_program import room_for_parts
@@ -47,7 +46,7 @@ def chase(profile: EvenProfile, keep: KeepSets, quickest: float, best: Incumbent
             stack, top, _STEPS_AT_ONCE, most, search, best.kernel, nest, plan
         )
         steps += done
-        best.count(_CELLS_A_STEP * done, programs=0)
+        best.count(_CELLS_A_STEP * done)
         best.evaluated += scored
         if why == compiled.COMPLETE:
             best.evaluated -= 1  # it is scored again here
@@ -79,20 +78,13 @@ def _limit(best: Incumbent, quickest: float) -> float:
 
 
 def _rows(profile: EvenProfile) -> compiled.Rows:
-    """The sliding axes of the instance, and the spatial factors of the profile."""
+    """The sliding axes of the instance."""
     instance, axes = profile.problem.instance, profile.problem.axes
-    tensor, coef = np.zeros(len(axes), np.int64), np.zeros((len(axes), instance.n_dims), np.int64)
-    on_axis, bounded = np.zeros_like(coef), np.zeros_like(tensor)
-    for row, (t, axis) in enumerate(axes):
-        place = int(np.flatnonzero(instance.coef[t][:, axis[0]])[0])
-        tensor[row], bounded[row] = t, instance.bounded_only(t)
+    on_axis = np.zeros((len(axes), instance.n_dims), np.int64)
+    for row, (_, axis) in enumerate(axes):
         on_axis[row, list(axis)] = 1
-        coef[row, list(axis)] = instance.coef[t, place, list(axis)]
-    return compiled.Rows(
-        tensor, coef, on_axis, instance.relevant.astype(np.int64), bounded, profile.spatial.astype(np.int64),
-        profile.inside.astype(np.int64), np.array(instance.lattice.bounds, np.int64),
-        int(instance.problem.reuse == Reuse.WALK.value),
-    )  # fmt: skip
+    tensor = np.array([t for t, _ in axes], np.int64)
+    return compiled.Rows(tensor, on_axis, instance.relevant.astype(np.int64))
 
 
 def _plan(profile: EvenProfile, keep: KeepSets) -> compiled.Plan:

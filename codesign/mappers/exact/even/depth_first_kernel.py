@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from codesign.core.jit import njit
-from codesign.core.kernel_library import gcd, stable_order
+from codesign.core.kernel_library import gcd
 from codesign.cost.kernel import score
 from codesign.cost.packed import VALID, Kernel
 from codesign.mappers.driver import value_of
@@ -19,7 +19,6 @@ from codesign.mappers.exact.even.fill_states import ADVANCE, END, KIND, SOURCE, 
 from codesign.mappers.exact.even.joint_program import Moved, Parts, Prices, gather, loop_cost
 from codesign.mappers.exact.problem.grid_steps import grown
 from codesign.mappers.exact.problem.lattice import INF, Grid
-from codesign.mappers.exact.problem.sliding_windows import most_saved
 from codesign.mapping.nest import BYPASSED, FloatArray, IntArray, Nest
 
 EXHAUSTED, COMPLETE, PAUSED = 0, 1, 2
@@ -30,9 +29,8 @@ ROUNDED = 1.0 - 1e-11
 NO_LOOP = -1
 """DIMENSION of a step that ends a level, or passes over a loop of a fixed order."""
 
-# columns of a chain: the row of its axis, the travel a later loop must have; then figures, see `Stack`
-_ROW, _WANTED = 0, 1
-_WORTH, _SHARE, _CREDIT = 0, 1, 2
+# columns of a chain's figures, see `Stack`
+_LEFT, _CREDIT = 0, 1
 
 
 class Rows(NamedTuple):
@@ -40,25 +38,13 @@ class Rows(NamedTuple):
 
     Attributes:
         tensor: ``R``.
-        coef: ``R x D`` coefficients of the dimensions on the axis, 0 for others.
         on_axis: ``R x D`` 1 for dimensions on the axis.
         relevant: ``T x D`` 1 where a dimension indexes a tensor.
-        bounded: ``R`` 1 where reuse is only bounded.
-        spatial: ``L x D`` factors of the fan-outs.
-        inside: ``L x D`` product of the factors from a level inwards.
-        bounds: ``D``.
-        walk: 1 where inner loops are walked truly (rule R2 with `Reuse.WALK`).
     """
 
     tensor: IntArray
-    coef: IntArray
     on_axis: IntArray
     relevant: IntArray
-    bounded: IntArray
-    spatial: IntArray
-    inside: IntArray
-    bounds: IntArray
-    walk: int
 
 
 class Plan(NamedTuple):
@@ -83,9 +69,9 @@ class Stack(NamedTuple):
     Attributes:
         entries: ``E x 9``.
         spent: ``E`` priced words so far, less what live chains may still save.
-        chains: ``E x K x 2`` row of the axis, wanted travel.
-        figures: ``E x K x 3`` worth: cost of all words not fetched if every further step repeats the first; share of iterations
-            left; credit: what the bound still takes off.
+        chains: ``E x K`` row of the axis.
+        figures: ``E x K x 2`` cost of the words not fetched if every further step repeats the first; credit: what the bound
+            still takes off.
         path: ``P x 9`` steps, innermost first.
     """
 
@@ -127,7 +113,7 @@ class Search(NamedTuple):
 
 
 class Live(NamedTuple):
-    """Chains that may still go on: see `Stack`; ``K x 2`` and ``K x 3``."""
+    """Chains that may still go on: see `Stack`; ``K`` and ``K x 2``."""
 
     chains: IntArray
     figures: FloatArray
@@ -136,8 +122,8 @@ class Live(NamedTuple):
 def make_stack(most_chains: int, deepest: int, start: int, room: int = 256) -> Stack:
     """A stack with the state at the MACs, for nests of up to `deepest` steps with up to `most_chains` live chains."""
     stack = Stack(
-        np.zeros((room, 9), np.int64), np.zeros(room), np.zeros((room, most_chains, 2), np.int64),
-        np.zeros((room, most_chains, 3)), np.zeros((deepest, 9), np.int64),
+        np.zeros((room, 9), np.int64), np.zeros(room), np.zeros((room, most_chains), np.int64),
+        np.zeros((room, most_chains, 2)), np.zeros((deepest, 9), np.int64),
     )  # fmt: skip
     stack.entries[0, STATE], stack.entries[0, LAST], stack.entries[0, DIMENSION] = start, -1, NO_LOOP
     return stack
@@ -155,13 +141,6 @@ def _doubled(stack: Stack) -> Stack:
 
 
 @njit
-def _size(x: int, d: int, level: int, search: Search) -> int:
-    """Size of a dimension of a tile at a level, spatial factors inside included."""
-    grid = search.grid
-    return int(grid.divisor[d, x // grid.stride[d] % grid.n_divisors[d]]) * search.rows.inside[level, d]  # type: ignore[no-any-return]
-
-
-@njit
 def _may_win(search: Search, least: float) -> bool:
     """Whether a nest of at least this energy, or where latency is minimised so many cycles, may be better."""
     value = value_of(search.mode, least, max(search.quickest, np.ceil(least * ROUNDED) if search.mode == 1 else 0.0))
@@ -175,52 +154,21 @@ def _room_for_one(stack: Stack, top: int) -> Stack:
 
 
 @njit
-def _most(row: int, level: int, used: int, wanted: int, x: int, search: Search) -> float:
-    """The most a chain may still save from tile x outwards, as a share of its worth then."""
-    rows = search.rows
-    n = rows.on_axis[row].sum()
-    sizes, bounds, coef = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
-    spatial = np.empty((level, n), np.int64)
-    mask, i = 0, 0
-    for d in range(rows.on_axis.shape[1]):
-        if rows.on_axis[row, d] == 0:
-            continue
-        sizes[i], bounds[i], coef[i] = _size(x, d, level, search), rows.bounds[d], rows.coef[row, d]
-        for m in range(level):
-            spatial[m, i] = rows.spatial[m, d]
-        mask |= (used >> d & 1) << i
-        i += 1
-    return most_saved(level, mask, wanted, sizes, bounds, coef, spatial, rows.walk == 1)
+def _advance(search: Search, live: Live, n_live: int, to: Live, d: int, factor: float) -> tuple[int, float]:
+    """Chains that go on after a loop over d, written to `to`: their number, and the credit all lost by it.
 
-
-@njit
-def _advance(
-    search: Search, live: Live, n_live: int, to: Live, level: int, used: int, d: int, factor: float, x: int, y: int
-) -> tuple[int, float]:
-    """Chains that go on after a loop over d from tile x to y, written to `to`: their number, and the credit all lost by it."""
-    rows = search.rows
-    going, lost = 0, 0.0
+    Every step of a loop that does not end a chain counts as one that repeats the first.
+    """
+    rows, going, lost = search.rows, 0, 0.0
     for c in range(n_live):
-        row, wanted = live.chains[c, _ROW], live.chains[c, _WANTED]
-        worth, before, credit = live.figures[c, _WORTH], live.figures[c, _SHARE], live.figures[c, _CREDIT]
-        on_axis = rows.on_axis[row, d] == 1
-        if not on_axis and rows.relevant[rows.tensor[row], d] == 1:
+        row, left, credit = live.chains[c], live.figures[c, _LEFT], live.figures[c, _CREDIT]
+        if rows.on_axis[row, d] == 0 and rows.relevant[rows.tensor[row], d] == 1:
             lost += credit
             continue
-        share, saved, most = before / factor, 1.0, 1.0
-        if rows.bounded[row] == 0:
-            saved = 0.0
-            if on_axis:
-                travel = rows.coef[row, d] * _size(x, d, level, search)
-                saved = 1.0 if travel == wanted else 0.0
-                wanted += travel * (int(factor) - 1) if rows.walk == 1 else travel
-            most = _most(row, level, used | 1 << d, wanted, y, search)
-        left = worth * share * most
-        lost += credit - saved * worth * (before - share) - left
-        if left > 0.0:
-            to.chains[going, _ROW], to.chains[going, _WANTED] = row, wanted
-            to.figures[going, _WORTH], to.figures[going, _SHARE], to.figures[going, _CREDIT] = worth, share, left
-            going += 1
+        lost += credit - left
+        to.chains[going] = row
+        to.figures[going, _LEFT] = to.figures[going, _CREDIT] = left / factor
+        going += 1
     return going, lost
 
 
@@ -237,32 +185,10 @@ def _begin(search: Search, n: int, x: int, level: int, d: int, j: int, to: Live,
         worth = words * parts.figure[i, 0]
         if worth * saved <= 0.0:
             continue
-        travel = search.rows.coef[row, d] * _size(x, d, level, search)
-        steps = travel * (int(factor) - 1) if search.rows.walk == 1 else travel
-        to.chains[n_live, _ROW] = row
-        to.chains[n_live, _WANTED] = steps + travel if slot >= 0 else steps
-        to.figures[n_live, _WORTH], to.figures[n_live, _SHARE] = worth, 1.0 / factor
-        to.figures[n_live, _CREDIT] = worth * saved
+        to.chains[n_live] = row
+        to.figures[n_live, _LEFT], to.figures[n_live, _CREDIT] = worth / factor, worth * saved
         n_live += 1
     return n_live
-
-
-@njit
-def _sort_best_last(stack: Stack, keys: FloatArray, first: int, top: int) -> None:
-    """Order new entries so that the least key is taken next; among equal keys the one made first."""
-    n = top - first
-    turned = np.empty(n)
-    for i in range(n):
-        turned[i] = -keys[n - 1 - i]
-    order = stable_order(turned)
-    entries, spent = stack.entries[first:top].copy(), stack.spent[first:top].copy()
-    chains, figures = stack.chains[first:top].copy(), stack.figures[first:top].copy()
-    for i in range(n):
-        picked = n - 1 - order[i]
-        stack.entries[first + i] = entries[picked]
-        stack.spent[first + i] = spent[picked]
-        stack.chains[first + i] = chains[picked]
-        stack.figures[first + i] = figures[picked]
 
 
 @njit
@@ -272,7 +198,7 @@ def _push_loops(
     """Push every temporal loop that may come next and may win."""
     grid, program, table = search.grid, search.program, search.table
     s, x, used, last, n_live = here[STATE], here[TILE], here[USED], here[LAST], here[LIVE]
-    level, begin, keys = program.level[s], top, np.empty(16)
+    level = program.level[s]
     for d in range(grid.n_divisors.shape[0]):
         after = program.after[s, d]
         if after < 0 or used >> d & 1 == 1:
@@ -289,10 +215,8 @@ def _push_loops(
             if not _may_win(search, least):
                 continue
             stack = _room_for_one(stack, top)
-            if top - begin == keys.shape[0]:
-                keys = np.concatenate((keys, np.empty_like(keys)))
             to = Live(stack.chains[top], stack.figures[top])
-            going, lost = _advance(search, live, n_live, to, level, used, d, factor, x, y)
+            going, lost = _advance(search, live, n_live, to, d, factor)
             if not _may_win(search, least + lost):
                 continue
             going = _begin(search, n, x, level, d, j, to, going)
@@ -300,9 +224,7 @@ def _push_loops(
             entry[STATE], entry[TILE], entry[USED], entry[LAST] = after, y, used | 1 << d, -1 if n > 0 else d
             entry[DEPTH], entry[LIVE], entry[PLACE], entry[DIMENSION], entry[FACTOR] = depth, going, level, d, j
             stack.spent[top] = spent + cost + lost
-            keys[top - begin] = cost + lost + table[after, y]
             top += 1
-    _sort_best_last(stack, keys, begin, top)
     return stack, top
 
 

@@ -27,13 +27,7 @@ from codesign.mappers.exact.even.fill_states import (
     Program,
 )
 from codesign.mappers.exact.even.word_prices import Pairs, weigh
-from codesign.mappers.exact.problem.grid_steps import (
-    grown,
-    minima_along,
-    offer_window_loop,
-    offer_window_loops,
-    suffix_minima,
-)
+from codesign.mappers.exact.problem.grid_steps import grown, minima_along, offer_window_loop, suffix_minima
 from codesign.mappers.exact.problem.lattice import INF, Grid
 from codesign.mapping.nest import FloatArray, IntArray
 
@@ -46,28 +40,21 @@ class Moved(NamedTuple):
         slot: ``T`` number of a followed tensor, -1.
         shared: ``F x L x L x D x N`` words that two neighbours along a dimension share, times the steps, when the loop
             stands at a level (first index) and a level inside holds the tile (second index); 0 where they share none.
-        steady: ``F x L x L x D`` 1 where the shared words of a step do not depend on the size of the dimension.
         number: ``T x L x D`` chain table of a first loop at a level, -1 none (C1).
         saving: ``K x 2 x J x tiles of the axis`` shares saved; touched or untouched before, factor, tile of the axis.
         row: ``T x D`` axis that a dimension stands on, -1 none.
         axis_tile: ``R x L x N`` tile of an axis at a level.
         place: ``D x J`` position of the lattice's divisors among those of the whole bound.
-        chains: ``C x 5`` first loops after which others may save: level, dimension, position of the factor, tile before
-            and after it.
-        first: ``L x D + 1`` where those of each level and dimension begin.
     """
 
     words: FloatArray
     slot: IntArray
     shared: FloatArray
-    steady: IntArray
     number: IntArray
     saving: FloatArray
     row: IntArray
     axis_tile: IntArray
     place: IntArray
-    chains: IntArray
-    first: IntArray
 
 
 class Prices(NamedTuple):
@@ -248,10 +235,10 @@ def _fill_table(
         elif kind == DONE:
             table[s, n - 1] = penalty[0, what, n - 1]
         elif kind == CHAIN:
-            _chain(table, s, source, c, d, what, program, grid, moved, prices, parts)
+            _tile_by_tile(table, s, source, c, d, what, True, program, grid, moved, prices, parts)
         elif kind == SLIDE:
             if prices.bounded == 1:
-                _slide_bounded(table, s, source, c, d, what, program, grid, moved, prices, parts)
+                _tile_by_tile(table, s, source, c, d, what, False, program, grid, moved, prices, parts)
             else:
                 _slide(table, s, source, c, d, what, program, grid, moved, prices, scratch, parts)
         else:
@@ -282,8 +269,8 @@ def _slide(
     table: FloatArray, s: int, source: int, c: int, d: int, factor: int, program: Program, grid: Grid, moved: Moved,
     prices: Prices, scratch: FloatArray, parts: Parts,
 ) -> None:  # fmt: skip
-    """Offer the first loops over d along which windows slide; what chains save is offered by `_chain`."""
-    n, steady, overlap = table.shape[1], 1, 0.0
+    """Offer the first loops over d along which windows slide; what chains save is offered by `_tile_by_tile`."""
+    n, overlap = table.shape[1], 0.0
     whole, shared = scratch[0], scratch[1]
     whole[:] = 0.0
     shared[:] = 0.0
@@ -293,15 +280,11 @@ def _slide(
         for x in range(n):
             whole[x] += cost * words[x] + once
         if slot >= 0:
-            steady = min(steady, moved.steady[slot, c, v, d])
             common = moved.shared[slot, c, v, d]
             for x in range(n):
                 shared[x] += cost * common[x]
                 overlap = max(overlap, common[x])
-    if overlap <= 0.0 or grid.n_divisors[d] == 1:
-        return
-    if steady == 1 and factor == 0:
-        offer_window_loops(table[s], table[source], whole, shared, scratch[2], d, grid)
+    if overlap <= 0.0:
         return
     for j in range(1, grid.n_divisors[d]):
         if factor == 0 or grid.divisor[d, j] == factor:
@@ -309,39 +292,31 @@ def _slide(
 
 
 @njit
-def _slide_bounded(
-    table: FloatArray, s: int, source: int, c: int, d: int, factor: int, program: Program, grid: Grid, moved: Moved,
-    prices: Prices, parts: Parts,
+def _may_go_on(n: int, d: int, j: int, parts: Parts, moved: Moved) -> bool:
+    """Whether later loops may save words of one of the n boundaries gathered after a loop with the factor at position j."""
+    for i in range(n):
+        k, kind = parts.boundary[i, 3], 1 if parts.boundary[i, 2] >= 0 else 0
+        if k >= 0 and moved.saving[k, kind, moved.place[d, j]].max() > 0.0:
+            return True
+    return False
+
+
+@njit
+def _tile_by_tile(
+    table: FloatArray, s: int, source: int, c: int, d: int, factor: int, chained: bool, program: Program, grid: Grid,
+    moved: Moved, prices: Prices, parts: Parts,
 ) -> None:  # fmt: skip
-    """`_slide` tile by tile, where only so many words may cross."""
+    """Offer first loops over d where only so many words may cross, or, `chained`, those after which a chain may go on."""
     n = gather(s, source, c, d, program, moved, prices, parts)
     for j in range(1, grid.n_divisors[d]):
         size = grid.divisor[d, j]
-        if factor > 0 and size != factor:
+        if (factor > 0 and size != factor) or (chained and not _may_go_on(n, d, j, parts, moved)):
             continue
         for x in range(table.shape[1]):
             y = grown(x, d, j, grid)
             if y >= 0 and table[source, y] < INF:
-                cost = loop_cost(n, c, d, j, x, size, False, parts, moved, prices)
+                cost = loop_cost(n, c, d, j, x, size, chained, parts, moved, prices)
                 table[s, x] = min(table[s, x], table[source, y] + cost)
-
-
-@njit
-def _chain(
-    table: FloatArray, s: int, source: int, c: int, d: int, factor: int, program: Program, grid: Grid, moved: Moved,
-    prices: Prices, parts: Parts,
-) -> None:  # fmt: skip
-    """Offer the first loops over d after which a chain may go on."""
-    n = gather(s, source, c, d, program, moved, prices, parts)
-    group, once = c * grid.n_divisors.shape[0] + d, 0.0
-    for i in range(n):
-        once += parts.figure[i, 1]
-    for k in range(moved.first[group], moved.first[group + 1]):
-        j, x, y = moved.chains[k, 2], moved.chains[k, 3], moved.chains[k, 4]
-        size = grid.divisor[d, j]
-        if table[source, y] + once < table[s, x] and (factor == 0 or size == factor):
-            cost = loop_cost(n, c, d, j, x, size, True, parts, moved, prices)
-            table[s, x] = min(table[s, x], table[source, y] + cost)
 
 
 @njit

@@ -29,7 +29,7 @@ from codesign.mappers.exact.even.joint_program import (
     words_of_part,
 )
 from codesign.mappers.exact.even.shared_problem import EvenProblem
-from codesign.mappers.exact.even.temporal_tiles import fill_tiles, list_chains, shared_words, tiles_of_axis
+from codesign.mappers.exact.even.temporal_tiles import fill_tiles, shared_words, tiles_of_axis
 from codesign.mappers.exact.even.word_prices import price_profile, room_for_pairs
 from codesign.mappers.exact.problem.instance import Instance
 from codesign.mappers.exact.problem.lattice import make_lattice
@@ -150,11 +150,8 @@ class EvenProfile:
         n_tensors, n_levels, n = self.words.shape
         n_dims, axes, followed = problem.instance.n_dims, problem.axes, problem.followed
         shared = np.empty((len(followed), n_levels, n_levels, n_dims, n))
-        steady = np.empty((len(followed), n_levels, n_levels, n_dims), np.int64)
         for slot, t in enumerate(followed):
-            shared_words(
-                t, lattice.value, self.inside, problem.coef, problem.slides, self.words, shared[slot], steady[slot]
-            )
+            shared_words(t, lattice.value, self.inside, problem.coef, problem.slides, self.words, shared[slot])
         number, tables = np.full((n_tensors, n_levels, n_dims), -1, np.int64), list[FloatArray]()
         for t, axis in axes:
             for c in range(n_levels):
@@ -171,16 +168,16 @@ class EvenProfile:
         for d, divisors in enumerate(lattice.divisors):
             place[d, : len(divisors)] = tile_of[d, list(divisors)]
         slots = np.array([followed.index(t) if t in followed else -1 for t in range(n_tensors)], np.int64)
-        first, room = np.zeros(n_levels * n_dims + 1, np.int64), 256 if tables else 0
-        while True:
-            chains = np.empty((room, 5), np.int64)
-            if tables:
-                list_chains(number, saving, problem.axis_row, axis_tile, place, lattice.grid, chains, first)
-            if first[-1] <= room:
-                return Moved(
-                    self.words, slots, shared, steady, number, saving, problem.axis_row, axis_tile, place, chains, first
-                )
-            room = int(first[-1])
+        return Moved(self.words, slots, shared, number, saving, problem.axis_row, axis_tile, place)
+
+    @cached_property
+    def _chained(self) -> bool:
+        """Whether later loops may save words after some first loop."""
+        moved, rows = self.moved, self.problem.axis_row
+        return any(
+            bool((moved.saving[moved.number[t, c, d]][..., moved.axis_tile[rows[t, d], c]] > 0.0).any())
+            for t, c, d in np.argwhere(moved.number >= 0)
+        )
 
     def program(self, decisions: Decisions | None = None) -> Program:
         """The list of operations that `run` goes through."""
@@ -191,7 +188,7 @@ class EvenProfile:
         return self._program_of(None)
 
     def _program_of(self, decisions: Decisions | None) -> Program:
-        return self.problem.program_of(self.spatial, True, bool(self.moved.first[-1] > 0), decisions)
+        return self.problem.program_of(self.spatial, True, self._chained, decisions)
 
     def run(
         self,
@@ -219,7 +216,7 @@ class EvenProfile:
         if live is None:
             live = np.ones(len(program.level), np.int64)
         start, value = run_program(
-            weight, self.pairs, table, program, grid, self.moved, prices, charge, penalty, live, np.empty((3, n)), self._parts
+            weight, self.pairs, table, program, grid, self.moved, prices, charge, penalty, live, np.empty((2, n)), self._parts
         )  # fmt: skip
         self.filled = Filled(program, table, prices, charge, penalty, start)
         return float(value) + float(weight[0]) * self.constant

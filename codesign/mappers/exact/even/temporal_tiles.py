@@ -4,7 +4,7 @@ import numpy as np
 
 from codesign.core.jit import njit
 from codesign.cost.arrays import UNBOUNDED
-from codesign.mappers.exact.problem.lattice import INF, Grid
+from codesign.mappers.exact.problem.lattice import INF
 from codesign.mapping.nest import FloatArray, IntArray
 
 
@@ -75,27 +75,21 @@ def shared_words(
     slides: IntArray,
     words: FloatArray,
     shared: FloatArray,
-    steady: IntArray,
 ) -> None:
-    """Fill `Windows.shared` and `Windows.steady` for one tensor.
+    """Fill `codesign.mappers.exact.even.joint_program.Moved.shared` for one tensor.
 
     Args:
         slides: ``T x A x D`` 1 where windows overlap when the dimension moves the axis.
         shared: ``L x L x D x N``, overwritten.
-        steady: ``L x L x D``, overwritten.
     """
     n_dims, n = value.shape
     shared[:] = 0.0
-    steady[:] = 1
     for a in range(coef.shape[1]):
         for d in range(n_dims):
             if slides[t, a, d] == 0:
                 continue
             for v in range(inside.shape[0]):
                 for c in range(v):
-                    for e in range(n_dims):
-                        if coef[t, a, e] > 0.0 and inside[c, e] != inside[v, e]:
-                            steady[c, v, d] = 0
                     for x in range(n):
                         extent = 1.0
                         for e in range(n_dims):
@@ -122,42 +116,3 @@ def tiles_of_axis(
         for d in dims:
             for x in range(value.shape[1]):
                 out[v, x] = out[v, x] * counts[d] + place[d, int(value[d, x] * inside[v, d])]
-
-
-@njit
-def list_chains(
-    number: IntArray, saving: FloatArray, row: IntArray, axis_tile: IntArray, place: IntArray, grid: Grid, chains: IntArray,
-    first: IntArray,
-) -> None:  # fmt: skip
-    """List the first loops after which others may save words, those of each level and dimension together.
-
-    Args:
-        number: See `codesign.mappers.exact.even.joint_program.Moved`, as for `saving`, `row`, `axis_tile` and `place`.
-        chains: See there; rows beyond its end are counted only.
-        first: Overwritten; its last entry says how many there are.
-    """
-    n, n_dims = 0, grid.n_divisors.shape[0]
-    for c in range(number.shape[1]):
-        for d in range(n_dims):
-            first[c * n_dims + d] = n
-            stride, count = grid.stride[d], grid.n_divisors[d]
-            if number[:, c, d].max() < 0:
-                continue
-            for x in range(axis_tile.shape[2]):
-                i = x // stride % count
-                for j in range(1, count):
-                    if grid.grow[d, j, i] < 0:
-                        continue
-                    most = 0.0
-                    for t in range(number.shape[0]):
-                        k = number[t, c, d]
-                        if k >= 0:
-                            tile = axis_tile[row[t, d], c, x]
-                            most = max(most, max(saving[k, 0, place[d, j], tile], saving[k, 1, place[d, j], tile]))
-                    if most <= 0.0:
-                        continue
-                    if n < chains.shape[0]:
-                        chains[n, 0], chains[n, 1], chains[n, 2], chains[n, 3] = c, d, j, x
-                        chains[n, 4] = x + (grid.grow[d, j, i] - i) * stride
-                    n += 1
-    first[-1] = n

@@ -33,10 +33,10 @@ def minima_along(array: FloatArray, d: int, grid: Grid) -> None:
 
 
 @njit
-def offer_window_loops(
-    target: FloatArray, source: FloatArray, whole: FloatArray, shared: FloatArray, swept: FloatArray, d: int, grid: Grid
+def offer_window_loop(
+    target: FloatArray, source: FloatArray, whole: FloatArray, shared: FloatArray, d: int, j: int, grid: Grid
 ) -> None:
-    """Offer first loops over d of any factor, where the shared words of a step do not depend on its size.
+    """Offer first loops over d with the factor at position j.
 
     Args:
         target: ``N`` lowered.
@@ -44,18 +44,6 @@ def offer_window_loops(
         whole: ``N`` cost of whole tiles.
         shared: ``N`` the part that a window keeps at each step.
     """
-    for x in range(target.shape[0]):  # shared / factor is the overlap at the tile outside
-        swept[x] = source[x] + shared[x]
-    minima_along(swept, d, grid)
-    for x in range(target.shape[0]):
-        target[x] = min(target[x], swept[x] + whole[x] - shared[x])
-
-
-@njit
-def offer_window_loop(
-    target: FloatArray, source: FloatArray, whole: FloatArray, shared: FloatArray, d: int, j: int, grid: Grid
-) -> None:
-    """Offer first loops over d with the factor at position j; arguments as in `offer_window_loops`."""
     inner, n = grid.stride[d], grid.n_divisors[d]
     keep_share = 1.0 - 1.0 / grid.divisor[d, j]
     for start in range(0, target.shape[0], n * inner):

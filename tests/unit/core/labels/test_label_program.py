@@ -8,7 +8,7 @@ import pytest
 from codesign.core.factors import divisors
 from codesign.core.labels.program import STEPS, LabelProgram, Link, lattice_graph, prime_steps, sweep_limit
 from codesign.core.labels.sweep import MODES, Limits, Stage
-from codesign.mappers.exact.problem.grid_steps import grown, offer_window_loop, offer_window_loops
+from codesign.mappers.exact.problem.grid_steps import grown, offer_window_loop
 from codesign.mappers.exact.problem.lattice import make_lattice
 
 
@@ -51,18 +51,19 @@ def test_sweeps_look_further_each_time_and_at_last_at_everything(tried: int) -> 
     assert sweep_limit(0.0, tried, 7.0) == 7.0
 
 
-def test_the_best_first_loop_is_the_best_of_all_factors() -> None:
+def test_a_first_loop_pays_what_its_steps_do_not_share() -> None:
     lattice = make_lattice((12, 4))
     grid, n = lattice.grid, lattice.n_tiles
     random = np.random.default_rng(0)
-    source, whole = random.random(n), random.random(n)
-    for d in range(2):
-        shared = 0.7 / lattice.value[d]  # of a step; what later steps share does not depend on the size
-        swept, tried = np.full(n, np.inf), np.full(n, np.inf)
-        offer_window_loops(swept, source, whole, shared, np.empty(n), d, grid)
-        for j in range(int(grid.n_divisors[d])):
-            offer_window_loop(tried, source, whole, shared, d, j, grid)
-        assert swept == pytest.approx(tried, rel=1e-12)
+    source, whole, shared = random.random(n), 1.0 + random.random(n), random.random(n)
+    for d, sizes in enumerate(lattice.divisors):
+        for j, factor in enumerate(sizes):
+            found = np.full(n, np.inf)
+            offer_window_loop(found, source, whole, shared, d, j, grid)
+            for tile in range(n):
+                larger = grown(tile, d, j, grid)
+                steps = source[larger] + whole[tile] - shared[tile] * (factor - 1) / factor
+                assert found[tile] == (pytest.approx(steps) if larger >= 0 else np.inf)
 
 
 def test_a_tile_grows_where_the_factor_divides() -> None:

@@ -192,12 +192,12 @@ def test_a_part_comes_back_unsearched_once_time_is_up() -> None:
     part = search.queue.next_part()
     assert part is not None
     first = search._programs.search(part, best.apart())  # without a mapping time does not matter
-    assert first.best.programs > 0 and first.best.nest is not None
+    assert first.best.spent > 0 and first.best.nest is not None
     best.merge(first.best)
     second = search._programs.search(part, best.apart())
-    assert second.part == part and second.best.programs == 0
-    rows, tested, cells = search._screened(Rows.of_parts([part]), [0], best.to_beat)
-    assert list(rows.parts(part.stage)) == [part] and not tested.any() and cells == 0.0
+    assert second.part == part and second.best.spent == 0
+    rows, cells = search._screened(Rows.of_parts([part]), best.to_beat)
+    assert list(rows.parts(part.stage)) == [part] and cells == 0.0
 
 
 @pytest.mark.parametrize("seed", [2, 13, 22])
