@@ -41,7 +41,7 @@ class OnlySome(Fusion):
     def least_of(self, paid: range) -> float:
         """The least that the paid operators take."""
         self.paid, self.limit = paid, math.inf
-        self._patterns = NoneAlike(self.operators, self.shapes, self.spans, None, self.single)
+        self._patterns = NoneAlike(self.operators, self.shapes, self.sharing.spans, None, self.single)
         rows = self._whole([Limits(self.goal, 0.0, 0.0, math.inf, self.leak)] * len(self.operators))
         return min((self.goal.of(float(e), float(s), self.leak) for e, s in rows[:, -2:]), default=math.inf)
 

@@ -14,9 +14,10 @@ from codesign.mapping.looptree import Goal
 from codesign.scheduling.fused.alike import Front, Known
 from codesign.scheduling.fused.group_bounds import Chip, GroupBounds, Outside, Pair
 from codesign.scheduling.fused.halos import HaloTiling, distinct_tilings, single_steps, tiled
-from codesign.scheduling.fused.loop_tree import BEAM, Fusion, Schedule
+from codesign.scheduling.fused.loop_tree import BEAM, Fusion
 from codesign.scheduling.fused.network_operators import FusedGraph
 from codesign.scheduling.fused.operator_front import Limits, TimeUp
+from codesign.scheduling.fused.schedule import Schedule
 
 SLACKS = (0.1, 0.5)
 """How far above its least each operator may be in good schedules, one attempt after the other."""

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from codesign.mapping.looptree import Goal
 from codesign.scheduling.fused.shared_loops import SharedLoop
+from codesign.scheduling.fused.sharing import Sharing
 
 Pair = tuple[float, float]
 """Energy and seconds."""
@@ -26,7 +27,7 @@ class Groups(Protocol):
     goal: Goal
     leak: float
     capacity: float
-    users: dict[str, list[int]]
+    sharing: Sharing
 
     @property
     def count(self) -> int:
@@ -36,15 +37,6 @@ class Groups(Protocol):
         self, first: int, last: int, at: int, live: Chip, context: tuple[SharedLoop, ...]
     ) -> Iterator[tuple[int, Chip, Chip]]:
         """Parts that may follow: (last operator, tensors on the chip during it, those that stay)."""
-
-    def held(self, tensors: Chip, context: tuple[SharedLoop, ...]) -> float:
-        """Bits of tensors on the chip inside the loops."""
-
-    def touching(self, first: int, last: int) -> list[str]:
-        """Shared tensors that operators first..last use."""
-
-    def inside(self, tensor: str, first: int, last: int) -> bool:
-        """Whether only operators first..last use the tensor."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +84,7 @@ class GroupBounds:
     """
 
     def __init__(self, program: Groups, least: Sequence[Mapping[Chip, Pair]]) -> None:
-        self.program, self.least = program, least
+        self.program, self.sharing, self.least = program, program.sharing, least
         self.start: State = (0, frozenset())
         self.end: State = (program.count, frozenset())
         self.groups: list[Group] = []
@@ -109,7 +101,7 @@ class GroupBounds:
     def _groups(self, state: State) -> Iterator[Group]:
         program, (at, live) = self.program, state
         for end, grown, stay in program.next_parts(0, program.count - 1, at, live, ()):
-            if program.held(grown, ()) > program.capacity:
+            if program.sharing.held(grown, ()) > program.capacity:
                 continue
             forced = self._forced(at, end)
             if forced is None:
@@ -120,10 +112,10 @@ class GroupBounds:
 
     def _forced(self, first: int, last: int) -> Chip | None:
         """Tensors that must stay inside a group, being the only ones between two of its operators; None where there is none."""
-        inside = [t for t in self.program.touching(first, last) if self.program.inside(t, first, last)]
+        inside = [t for t in self.sharing.touching(first, last) if self.sharing.inside(t, first, last)]
         found = set()
         for place in range(first, last):
-            crossing = [t for t in inside if self.program.users[t][0] <= place < self.program.users[t][-1]]
+            crossing = [t for t in inside if self.sharing.users[t][0] <= place < self.sharing.users[t][-1]]
             if not crossing:
                 return None
             if len(crossing) == 1:
@@ -132,8 +124,8 @@ class GroupBounds:
 
     def _options(self, operator: int, first: int, last: int, grown: Chip, forced: Chip) -> dict[Chip, Pair]:
         """Sets of an operator's tensors on the chip as part of a group; what is not inside the group is decided."""
-        own = frozenset(self.program.touching(operator, operator))
-        decided = frozenset(t for t in own if not self.program.inside(t, first, last))
+        own = frozenset(self.sharing.touching(operator, operator))
+        decided = frozenset(t for t in own if not self.sharing.inside(t, first, last))
         return {
             chip: least
             for chip, least in self.least[operator].items()

@@ -11,8 +11,9 @@ from codesign.cost.cost import Infeasible
 from codesign.mapping.looptree import Goal
 from codesign.scheduling.fused.cut_search import CutSearch
 from codesign.scheduling.fused.halos import HaloTiling
-from codesign.scheduling.fused.loop_tree import Fusion, Schedule
+from codesign.scheduling.fused.loop_tree import Fusion
 from codesign.scheduling.fused.network_operators import FusedGraph, graph_of
+from codesign.scheduling.fused.schedule import Schedule
 from codesign.scheduling.fused.trace import Part, own_lines
 from codesign.scheduling.protocol import ScheduleProblem, ScheduleResult
 from codesign.workloads.network import Network
