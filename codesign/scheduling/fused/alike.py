@@ -1,5 +1,6 @@
 """Operators that differ in names only: searched once, told in the names of each."""
 
+import math
 from collections.abc import Mapping as Mapping_
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -23,16 +24,16 @@ class Front(Protocol):
     def smallest(self) -> tuple[str, float, float]:
         """The level that the smallest tile of some mapping passes most."""
 
-    def least(self) -> tuple[float, float]:
+    def least(self, stop: float = math.inf) -> tuple[float, float]:
         """Energy and seconds that no mapping is below."""
 
-    def quick_on(self) -> dict[frozenset[str], tuple[float, float]]:
+    def quick_on(self, stop: float = math.inf) -> dict[frozenset[str], tuple[float, float]]:
         """The same for every set of tensors that may stay on the chip, from the fewest words of each tensor alone."""
 
     def least_on(self, stop: float) -> dict[frozenset[str], tuple[float, float]]:
         """The same in mappings that fit."""
 
-    def alone(self, leak: float) -> tuple[float, float, Mapping] | None:
+    def alone(self, leak: float, stop: float = math.inf) -> tuple[float, float, Mapping] | None:
         """The best mapping with every tensor in the outermost memory."""
 
     def prepare(self, limits: Limits, stop: float) -> None:
@@ -52,10 +53,6 @@ class Front(Protocol):
 
     def own(self, mapping: Mapping) -> Mapping:
         """A mapping of the operator that stands for this one, in this one's names."""
-
-
-Known = tuple[Front, tuple[float, float]]
-"""What one operator can do, and its least energy and seconds."""
 
 
 @final
@@ -81,21 +78,21 @@ class RenamedFront:
         """See `Front`."""
         return self.same.smallest()
 
-    def least(self) -> tuple[float, float]:
+    def least(self, stop: float = math.inf) -> tuple[float, float]:
         """See `Front`."""
-        return self.same.least()
+        return self.same.least(stop)
 
-    def quick_on(self) -> dict[frozenset[str], tuple[float, float]]:
+    def quick_on(self, stop: float = math.inf) -> dict[frozenset[str], tuple[float, float]]:
         """See `Front`."""
-        return {self._own(chip): least for chip, least in self.same.quick_on().items()}
+        return {self._own(chip): least for chip, least in self.same.quick_on(stop).items()}
 
     def least_on(self, stop: float) -> dict[frozenset[str], tuple[float, float]]:
         """See `Front`."""
         return {self._own(chip): least for chip, least in self.same.least_on(stop).items()}
 
-    def alone(self, leak: float) -> tuple[float, float, Mapping] | None:
+    def alone(self, leak: float, stop: float = math.inf) -> tuple[float, float, Mapping] | None:
         """See `Front`."""
-        found = self.same.alone(leak)
+        found = self.same.alone(leak, stop)
         return None if found is None else (found[0], found[1], self.own(found[2]))
 
     def prepare(self, limits: Limits, stop: float) -> None:

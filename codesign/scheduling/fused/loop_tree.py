@@ -13,7 +13,7 @@ from codesign.formats.accelforge.workload import Workload
 from codesign.mappers.labels.program import STEPS, sweep_limit
 from codesign.mappers.labels.sweep import Array
 from codesign.mapping.looptree import Goal, Machine, Operator
-from codesign.scheduling.fused.alike import CutTensor, Front, Known, Patterns, renamed_front, shape_of
+from codesign.scheduling.fused.alike import CutTensor, Front, Patterns, renamed_front, shape_of
 from codesign.scheduling.fused.blocks import Floors, block_floors, value_of
 from codesign.scheduling.fused.group_bounds import Outside
 from codesign.scheduling.fused.operator_front import CopyFront, JoinFront, Limits, Loops, OperatorFront, TimeUp
@@ -53,7 +53,6 @@ class Fusion:
         cut: Of a window of a larger graph: tensors that operators outside it use too (F7).
         known: Operators by their shape, where several searches share them; more are added.
         aside: Bits of the shared level that are taken all the time.
-        bounded: Whether single operators are bounded; else `outside` is set before a search.
     """
 
     def __init__(
@@ -66,9 +65,8 @@ class Fusion:
         loops: float = math.inf,
         single: frozenset[str] = frozenset(),
         cut: Mapping[str, CutTensor] | None = None,
-        known: dict[object, Known] | None = None,
+        known: dict[object, Front] | None = None,
         aside: float = 0.0,
-        bounded: bool = True,
     ) -> None:
         self.single, self.machines = single, machines
         self.operators, self.goal, self.loops_per_dim, self.loops = operators, goal, loops_per_dim, loops
@@ -79,9 +77,8 @@ class Fusion:
         self.fronts: list[Front] = []
         for operator, machine, shape in zip(operators, machines, self.shapes, strict=True):
             if shape not in known:
-                front = _front_of(operator)(operator, machine, between, goal, self.leak)
-                known[shape] = front, front.least() if bounded else (0.0, 0.0)
-            self.distinct[shape] = known[shape][0]
+                known[shape] = _front_of(operator)(operator, machine, between, goal, self.leak)
+            self.distinct[shape] = known[shape]
             self.fronts.append(renamed_front(self.distinct[shape], operator))
         width = {t: front.width[t] for front in reversed(self.fronts) for t in front.tensors & between}
         joins = {
@@ -93,8 +90,7 @@ class Fusion:
         self.sharing = Sharing(operators, between, width, joins, cut)
         self.capacity = self.fronts[0].capacity - aside
         self.outside: Outside | None = None
-        self.least = [known[shape][1] for shape in self.shapes]
-        self.floors = Floors.of(self.least)
+        self._floors: Floors | None = None
         self.limit = math.inf
         self.stop, self.most, self.scored = math.inf, math.inf, 0
         self.longest, self.beam = math.inf, math.inf
@@ -102,7 +98,7 @@ class Fusion:
 
     # ------------------------------------------------------------------ windows
 
-    def window(self, first: int, last: int, goal: Goal, leak: float, known: dict[object, Known]) -> "Fusion":
+    def window(self, first: int, last: int, goal: Goal, leak: float, known: dict[object, Front]) -> "Fusion":
         """The search over operators first..last alone: what others use of their tensors is free (F7)."""
         operators = self.operators[first : last + 1]
         machines = [[replace(m, leak_w=leak) for m in ms] for ms in self.machines[first : last + 1]]
@@ -115,6 +111,21 @@ class Fusion:
         return number, frozenset((tensors[t], c) for t, c in self.sharing.cut_of(first, last).items())
 
     # ------------------------------------------------------------------ limits
+
+    def bound_operators(self, stop: float = math.inf) -> Floors:
+        """Search the least of every operator until the process has used `stop` CPU seconds, unless bounds are known."""
+        if self._floors is None:
+            self._floors = Floors.of([front.least(stop) for front in self.fronts])
+        return self._floors
+
+    @property
+    def floors(self) -> Floors:
+        """What operators take at least: of single ones, or of windows."""
+        return self.bound_operators()
+
+    @floors.setter
+    def floors(self, floors: Floors) -> None:
+        self._floors = floors
 
     @property
     def total(self) -> tuple[float, float]:
@@ -302,8 +313,9 @@ class Fusion:
 
     def _solve(self, time_limit: float, anytime: bool) -> Schedule:
         began = clock.cpu_seconds()
+        self.bound_operators(began + GOOD_SHARE * time_limit)
         low = bound = self.goal.of(*self.total, self.leak)
-        best = self.separate()
+        best = self.separate(began + time_limit)
         if math.isinf(sum(self.total)):  # some operator fits nowhere
             return replace(best, bound=math.inf)
         if anytime:
@@ -338,7 +350,7 @@ class Fusion:
         self.stop, self.limit, self.beam = stop, math.inf, BEAM
         try:
             for self.longest, slack in GOOD:
-                limits = [self._near(own, slack) for own in self.least]
+                limits = [self._near(front.least(stop), slack) for front in self.fronts]
                 found = self._least_of(limits)
                 if found is not None and found.value < best.value:
                     best = found
@@ -423,15 +435,15 @@ class Fusion:
             pass
         return found
 
-    def separate(self) -> Schedule:
+    def separate(self, stop: float = math.inf) -> Schedule:
         """A schedule in which nothing stays on the chip: the operators weigh seconds against energy alike.
 
-        For a product of sums the weight is energy / seconds of the whole; a few rounds settle it.
+        For a product of sums the weight is energy / seconds of the whole; a few rounds settle it, until the process has used `stop` CPU seconds.
         """
         best = Schedule(math.inf, math.inf, math.inf, math.inf)
         weight = self.leak
         for _ in range(4 if self.goal is Goal.EDP else 1):
-            alone = {shape: front.alone(weight) for shape, front in self.distinct.items()}
+            alone = {shape: front.alone(weight, stop) for shape, front in self.distinct.items()}
             parts, energy, seconds = list[Part](), 0.0, 0.0
             for front, shape in zip(self.fronts, self.shapes, strict=True):
                 found = alone[shape]

@@ -163,10 +163,6 @@ class Profile:
             total += demand * self.fewest(b) - saved
         return total - sum(self.demand(b, port)[1] for b in self.boundaries)
 
-    def closed_bound(self) -> tuple[float, float]:
-        """Least energy and cycles by the fewest words."""
-        return self.closed_energy(), self.closed_cycles()
-
     def closed_energy(self) -> float:
         """Least energy by the fewest words."""
         return lowered(self.fixed_energy() + sum(self.price(b)[0] * self.fewest(b) for b in self.boundaries))
