@@ -91,7 +91,8 @@ class GreyBox:
         if new:
             values = np.log(self._bounds.expected(np.array(list(new.values())), self._problem.objectives))
             self._hints |= dict(zip(new, values, strict=True))
-        return np.maximum(np.array([self._hints[row.tobytes()] for row in rows]), log_bounds)
+        hints: Floats = np.maximum(np.array([self._hints[row.tobytes()] for row in rows]), log_bounds)
+        return hints
 
     @cached_property
     def _alike(self) -> Indices:
@@ -274,7 +275,8 @@ class Ratios:
         """Logarithms of the metrics expected of some designs, nowhere below their bounds: ``k x d`` and ``k x m`` twice to ``k x m``."""
         features = self._scale.features(self._space, rows, bounds)
         columns = [np.full(len(rows), m) if isinstance(m, float) else m.predict(features)[0] for m in self._models]
-        return np.maximum(hints + np.stack(columns, axis=1), bounds)
+        found: Floats = np.maximum(hints + np.stack(columns, axis=1), bounds)
+        return found
 
     def works(self, rows: Indices) -> Floats:
         """The probability that a design works and keeps every limit: ``k``."""

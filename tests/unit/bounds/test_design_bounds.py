@@ -127,7 +127,9 @@ def test_what_is_expected_is_nearer_to_evaluations_than_the_bound() -> None:
 
 def test_a_judge_of_energy_expects_no_speed() -> None:
     case, rows = cases()["eyeriss"], sampled(EYERISS, 4)
-    frugal = DesignBounds(case.space, case.network, EvaluationOptions(objective=Objective.ENERGY)).expected(rows, FIELDS)
+    frugal = DesignBounds(case.space, case.network, EvaluationOptions(objective=Objective.ENERGY)).expected(
+        rows, FIELDS
+    )
     assert (frugal[:, 0] > DesignBounds(case.space, case.network).expected(rows, FIELDS)[:, 0]).all()
 
 
