@@ -13,8 +13,9 @@ from codesign.arch.presets import load_preset
 from codesign.core import clock
 from codesign.core.errors import UserError
 from codesign.mapping.looptree import Goal
-from codesign.scheduling.fused.loop_tree import Fusion, Schedule
+from codesign.scheduling.fused.loop_tree import Fusion
 from codesign.scheduling.fused.network_operators import FusedGraph, graph_of
+from codesign.scheduling.fused.schedule import Schedule
 from codesign.workloads.load import load_network
 from experiments.mappers_common import markdown, put_rows, save
 from experiments.options import head_parser

@@ -19,8 +19,9 @@ from codesign.core.goals import Budget, Objective
 from codesign.mapping.looptree import Goal
 from codesign.scheduling.fused.alike import shape_of
 from codesign.scheduling.fused.halos import runs
-from codesign.scheduling.fused.loop_tree import Fusion, Schedule
+from codesign.scheduling.fused.loop_tree import Fusion
 from codesign.scheduling.fused.network_operators import FusedGraph, graph_of
+from codesign.scheduling.fused.schedule import Schedule
 from codesign.scheduling.fused.scheduler import FusedScheduler, best_with_halos, halos_json
 from codesign.scheduling.protocol import ScheduleProblem
 from codesign.workloads.builder import NetworkBuilder

@@ -18,6 +18,7 @@ from codesign.bounds.buffered import dram_cycles, dram_pj
 from codesign.bounds.dram import DramTables, keeps
 from codesign.bounds.layer import LayerFacts
 from codesign.bounds.structure import prices_of
+from codesign.core.goals import Objective
 
 Floats = NDArray[np.float64]
 
@@ -39,13 +40,53 @@ class ChainTables:
 
     def bound(self, architecture: Architecture) -> tuple[Floats, Floats]:
         """Dynamic energy in pJ and cycles of each layer: ``layers`` twice."""
+        energy, cycles = self._beside_the_macs(architecture)
+        return energy, np.maximum(cycles, self._compute_cycles(architecture))
+
+    def _beside_the_macs(self, architecture: Architecture) -> tuple[Floats, Floats]:
+        """Energy in pJ, and cycles of all but the MACs: ``layers`` twice."""
         least = self._dram.least(architecture)
         dram = architecture.levels[0]
         written = self._dram.written(dram)
         off_chip = dram_pj(dram, least[:, 0], least[:, 1], written)
         on_chip = np.array([self._on_chip_pj(f, architecture) for f in self._layers])
         cycles = np.maximum(dram_cycles(dram, least[:, 0], least[:, 1], written), self._port_cycles(architecture))
-        return off_chip + on_chip, np.maximum(cycles, self._compute_cycles(architecture))
+        return off_chip + on_chip, cycles
+
+    def likely(self, architecture: Architecture, objective: Objective) -> tuple[Floats, Floats]:
+        """The same of the spatial split that is best for an objective, which is no bound: ``layers`` twice.
+
+        Least energy may need few children. A split over many moves more: words of the tensors that it does not cut enter
+        the memories of several children, and each child begins sums of its own.
+        """
+        energy, cycles = self._beside_the_macs(architecture)
+        if sum(level.fanout.size > 1 for level in architecture.levels) != 1:
+            return energy, np.maximum(cycles, self._compute_cycles(architecture))
+        for k, facts in enumerate(self._layers):
+            spent = energy[k] + self._copies_pj(facts, architecture)
+            slow = np.maximum(facts.macs / facts.splits(*architecture.mesh)[:, 0], cycles[k])
+            best = int(np.argmin(spent**objective.energy_exponent * slow**objective.latency_exponent))
+            energy[k], cycles[k] = spent[best], slow[best]
+        return energy, cycles
+
+    @staticmethod
+    def _copies_pj(facts: LayerFacts, architecture: Architecture) -> Floats:
+        """What each split of the array adds to the least energy for words that several children hold: ``splits``."""
+        splits, prices = facts.splits(*architecture.mesh), prices_of(architecture)
+        spread = next(k for k, level in enumerate(architecture.levels) if level.fanout.size > 1)
+        found, tensors = np.zeros(len(splits)), len(facts.tensors)
+        for t, tensor in enumerate(facts.tensors):
+            depth = max((k for k, level in enumerate(architecture.levels) if k and keeps(level, tensor)), default=0)
+            if depth <= spread:
+                continue
+            level = architecture.levels[depth]
+            words = facts.words[t] * level.element_bits(facts.bits[t]) / level.word_bits
+            if tensor.is_output:  # the bound takes the split that adds most sums in space
+                added = splits[:, 0] / splits[:, 1 + t]
+                found += words * (added.max() - added) * prices[4 * depth]
+            else:
+                found += words * (splits[:, 0] / splits[:, 1 + tensors + t] - 1.0) * prices[4 * depth + 1]
+        return found
 
     def _compute_cycles(self, architecture: Architecture) -> Floats:
         mesh = architecture.mesh

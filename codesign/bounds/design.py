@@ -117,6 +117,7 @@ class DesignBounds:
         chosen: Objective | None = None,
     ) -> None:
         self._space = space
+        self._objective = (options or EvaluationOptions()).objective
         self.turns = options is None or all(c.along_x is None for c in options.constraints.levels)
         self._workload = workload if isinstance(workload, Workload) else Workload.of([workload])
         groups = self._workload.distinct_layers()
@@ -146,6 +147,13 @@ class DesignBounds:
         """Bounds of some designs, NaN for a metric without one: ``n x d`` rows to ``n x m``."""
         return self.table(indices).values(metrics)
 
+    def expected(self, indices: Indices, metrics: Sequence[str]) -> Floats:
+        """What to expect of some designs without a search, nowhere below their bounds: ``n x d`` rows to ``n x m``.
+
+        Where memories form a chain, the spatial split that is best for the judge's objective stands for the mapping of each layer.
+        """
+        return self.table_of_designs(self.figures(indices), likely=True).values(metrics)
+
     def table(self, indices: Indices) -> "BoundTable":
         """The bounds of some designs, to be looked at and sharpened: ``n x d`` rows."""
         return self.table_of_designs(self.figures(indices))
@@ -158,16 +166,16 @@ class DesignBounds:
     def _part_tables(self) -> PartTables | None:
         return None if self.parts is None else PartTables(self._space.space, self._space.build, self.parts)
 
-    def table_of_designs(self, found: Sequence[Figures]) -> "BoundTable":
-        """The bounds of designs whose parts are known."""
+    def table_of_designs(self, found: Sequence[Figures], likely: bool = False) -> "BoundTable":
+        """The bounds of designs whose parts are known, or what is likely."""
         count = sum(len(figures.rows) for figures in found)
         area, leakage = np.zeros(count), np.zeros(count)
         for figures in found:
             area[figures.rows], leakage[figures.rows] = area_mm2(figures), leakage_w(figures)
-        return self.table_of(found, area, leakage)
+        return self.table_of(found, area, leakage, likely)
 
-    def table_of(self, found: Sequence[Figures], area: Floats, leakage: Floats) -> "BoundTable":
-        """The bounds of designs whose figures, area in mm2 and leakage in W are known: ``n`` each."""
+    def table_of(self, found: Sequence[Figures], area: Floats, leakage: Floats, likely: bool = False) -> "BoundTable":
+        """The bounds of designs whose figures, area in mm2 and leakage in W are known, or what is likely: ``n`` each."""
         count = len(area)
         cycles, energy, clock = np.zeros(count), np.zeros(count), np.ones(count)
         vector_cycles, vector_pj = np.zeros(count), np.zeros(count)
@@ -177,7 +185,7 @@ class DesignBounds:
                 at = figures.rows
                 split = self.buffered.bound(figures) if is_buffered(figures, self.layers) else None
                 if split is None:
-                    energy[at], cycles[at] = self._one_by_one(figures)
+                    energy[at], cycles[at] = self._one_by_one(figures, likely)
                 else:
                     energy[at], cycles[at] = split.energy_pj(self.counts), split.cycles(self.counts)
                 vector_cycles[at], vector_pj[at] = self.vector.on(figures)
@@ -193,14 +201,14 @@ class DesignBounds:
         """Bounds that are known already, as a table that cannot be sharpened."""
         return BoundTable(self, [], latency_s, dynamic_j, area, leakage, clock_hz, zeros, zeros)
 
-    def _one_by_one(self, figures: Figures) -> tuple[Floats, Floats]:
+    def _one_by_one(self, figures: Figures, likely: bool) -> tuple[Floats, Floats]:
         """Bounds of designs of no special family, each distinct machine once: dynamic energy and cycles, ``n`` each."""
         seen: dict[Architecture, tuple[float, float]] = {}
         energy, cycles = np.zeros(len(figures.rows)), np.zeros(len(figures.rows))
         for design in range(len(figures.rows)):
             machine = replace(figures.architecture(design), extra_area_mm2=0.0, extra_leakage_mw=0.0)
             if machine not in seen:
-                spent, by_layer = self.chain.bound(machine)
+                spent, by_layer = self.chain.likely(machine, self._objective) if likely else self.chain.bound(machine)
                 whole = np.ceil(by_layer * (1.0 - 1e-12) - 1e-6)
                 seen[machine] = float(self.counts @ spent), float((self.counts * whole).sum())
             energy[design], cycles[design] = seen[machine]

@@ -1,14 +1,15 @@
 """Proposals where every design has bounds: what is known is computed, only the ratio of a metric to its bound is learned.
 
-Log metric = log bound + log ratio, the ratio at least 1. A metric whose bound is its value (area) is not modelled. The ratio is a function of the
-parameters and of the bounds themselves: designs that different parameters make equally fast by their bounds are often alike in what is left. The next design is the one
+Log metric = log expected + log ratio, and nowhere below the bound. What is expected without an evaluation is the bound, or more where the bounds
+say so (`Expects`). A metric whose bound is its value (area) is not modelled. The ratio is a function of the parameters and of the bounds: designs that different parameters make equally fast by their bounds are often alike in what is left. The next design is the one
 whose expected metrics add most hypervolume; designs whose bound is dominated by an evaluated one are never proposed. Without any
 evaluation the bounds alone choose, so there is no initial design.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import final
+from typing import Protocol, final, runtime_checkable
 
 import numpy as np
 
@@ -39,6 +40,14 @@ SURE = 1e-9
 """Standard deviation of what is taken for certain."""
 
 
+@runtime_checkable
+class Expects(Protocol):
+    """Bounds that also say what to expect of a design before any evaluation."""
+
+    def expected(self, indices: Indices, metrics: Sequence[str]) -> Floats:
+        """Metrics, perhaps above or below what an evaluation will show: ``n x d`` rows to ``n x m``."""
+
+
 @final
 class GreyBox:
     """Chooses designs by bounds and by what evaluations showed of them.
@@ -50,6 +59,7 @@ class GreyBox:
 
     def __init__(self, problem: Problem, bounds: LowerBounds) -> None:
         self._problem, self._bounds = problem, bounds
+        self._hints: dict[bytes, Floats] = {}
 
     @cached_property
     def _rows(self) -> Indices:
@@ -68,6 +78,21 @@ class GreyBox:
     @cached_property
     def _log_bounds(self) -> Floats:
         return np.log(self._designs.values(self._problem.objectives))
+
+    @cached_property
+    def _log_hints(self) -> Floats:
+        return self._hinted(self._rows, self._log_bounds)
+
+    def _hinted(self, rows: Indices, log_bounds: Floats) -> Floats:
+        """Logarithms of what is expected before any evaluation, nowhere below the bounds: ``n x d`` and ``n x m`` to ``n x m``."""
+        if not len(rows) or not isinstance(self._bounds, Expects):
+            return log_bounds
+        new = {key: row for row in rows if (key := row.tobytes()) not in self._hints}
+        if new:
+            values = np.log(self._bounds.expected(np.array(list(new.values())), self._problem.objectives))
+            self._hints |= dict(zip(new, values, strict=True))
+        hints: Floats = np.maximum(np.array([self._hints[row.tobytes()] for row in rows]), log_bounds)
+        return hints
 
     @cached_property
     def _alike(self) -> Indices:
@@ -112,7 +137,7 @@ class GreyBox:
         positions = self._candidates(seen, known)
         if not len(positions):
             return None
-        expected = self._log_bounds[positions] + models.at(self._rows[positions], self._log_bounds[positions])
+        expected = models.at(self._rows[positions], self._log_bounds[positions], self._log_hints[positions])
         low, span = self._frame(seen, expected)
         grid, cells = ehvi.boxes(_inside(seen, low, span), np.full(len(low), 1.0 + MARGIN))
 
@@ -148,7 +173,7 @@ class GreyBox:
     def _expected(self, rows: Indices, models: "Ratios") -> Floats:
         """Logarithms of the metrics expected of some designs: ``k x d`` to ``k x m``."""
         known = np.log(self._bounds.lower_bounds(rows, self._problem.objectives))
-        return np.asarray(known + models.at(rows, known))
+        return models.at(rows, known, self._hinted(rows, known))
 
     def _frame(self, seen: Floats, expected: Floats) -> tuple[Floats, Floats]:
         """Where hypervolume is measured: the range of the front that is expected."""
@@ -171,7 +196,7 @@ class GreyBox:
         possible = self._log_bounds[self._possible]
         low, high = (possible.min(axis=0), possible.max(axis=0)) if len(possible) else (bounds[:0].sum(axis=0),) * 2
         scale = BoundScale(low, np.where(high > low, high - low, 1.0))
-        return Ratios(self._problem, self._exact, rows, bounds, scale, history)
+        return Ratios(self._problem, self._exact, rows, bounds, self._hinted(rows, bounds), scale, history)
 
 
 @final
@@ -211,6 +236,7 @@ class Ratios:
         exact: Which objectives are their bounds: ``m``.
         rows: Designs evaluated: ``n x d``.
         bounds: Logarithms of their bounds: ``n x m``.
+        hints: Logarithms of what was expected of them: ``n x m``.
         scale: Where bounds lie in the space.
         history: Everything told.
     """
@@ -221,6 +247,7 @@ class Ratios:
         exact: tuple[bool, ...],
         rows: Indices,
         bounds: Floats,
+        hints: Floats,
         scale: BoundScale,
         history: History,
     ) -> None:
@@ -228,7 +255,7 @@ class Ratios:
         self._models: list[gp.GaussianProcess | float] = []
         geometry = geometry_of(problem.space)
         told = history.objectives[np.isfinite(history.objectives).all(axis=1)]
-        ratios = np.log(told) - bounds
+        ratios = np.log(told) - hints
         for column, known in enumerate(exact):
             values = ratios[:, column]
             if known or not len(values):
@@ -244,14 +271,12 @@ class Ratios:
         limited = problem.constraints and len(rows) >= 2
         self._surrogate = fit_surrogate(problem, history, {}, gp.Prior()) if limited else None
 
-    def at(self, rows: Indices, bounds: Floats) -> Floats:
-        """Expected logarithms of the ratios, at least 0, given those of the bounds: ``k x d`` and ``k x m`` to ``k x m``."""
+    def at(self, rows: Indices, bounds: Floats, hints: Floats) -> Floats:
+        """Logarithms of the metrics expected of some designs, nowhere below their bounds: ``k x d`` and ``k x m`` twice to ``k x m``."""
         features = self._scale.features(self._space, rows, bounds)
-        columns = [
-            np.full(len(rows), m) if isinstance(m, float) else np.maximum(m.predict(features)[0], 0.0)
-            for m in self._models
-        ]
-        return np.stack(columns, axis=1)
+        columns = [np.full(len(rows), m) if isinstance(m, float) else m.predict(features)[0] for m in self._models]
+        found: Floats = np.maximum(hints + np.stack(columns, axis=1), bounds)
+        return found
 
     def works(self, rows: Indices) -> Floats:
         """The probability that a design works and keeps every limit: ``k``."""

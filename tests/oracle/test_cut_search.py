@@ -86,7 +86,7 @@ def test_cuts_begin_with_what_is_known_without_them() -> None:
     seed = next(n for n in range(100) if n not in NOTHING_FITS)
     graph = graph_of(network(random.Random(seed)), load_preset("soma-edge"), 4096)
     plain = Fusion(graph.operators, graph.machines, graph.between, Goal.EDP).solve()
-    search = CutSearch(graph, Goal.EDP, 1, math.inf)
-    search.begin(plain)
+    search = CutSearch(graph, Goal.EDP, 1, math.inf, plain)
+    search.pose(math.inf)
     assert plain.proven and search.value <= plain.value
     assert search.result().schedule.parts and search.cuts[0].bound >= plain.value * (1 - 1e-9)

@@ -5,7 +5,8 @@ import random
 import pytest
 
 from codesign.mapping.looptree import Goal, Operator
-from codesign.scheduling.fused.loop_tree import Fusion, Schedule
+from codesign.scheduling.fused.loop_tree import Fusion
+from codesign.scheduling.fused.schedule import Schedule
 from experiments.attacks.fused_pairs import blind, pair
 
 

@@ -41,7 +41,7 @@ class OnlySome(Fusion):
     def least_of(self, paid: range) -> float:
         """The least that the paid operators take."""
         self.paid, self.limit = paid, math.inf
-        self._patterns = NoneAlike(self.operators, self.shapes, self.spans, None, self.single)
+        self._patterns = NoneAlike(self.operators, self.shapes, self.sharing.spans, None, self.single)
         rows = self._whole([Limits(self.goal, 0.0, 0.0, math.inf, self.leak)] * len(self.operators))
         return min((self.goal.of(float(e), float(s), self.leak) for e, s in rows[:, -2:]), default=math.inf)
 
@@ -113,7 +113,7 @@ def test_operators_alike_may_spend_what_each_of_them_may() -> None:
     graph = graph_of(builder.build(x), load_preset("soma-edge"), 128)
     fusion, none = Fusion(graph.operators, graph.machines, graph.between, Goal.ENERGY), frozenset[str]()
     assert fusion.shapes[1] == fusion.shapes[2]
-    spare = fusion.fronts[1].least_on(math.inf)[none][0] - fusion.least[1][0]
+    spare = fusion.fronts[1].least_on(math.inf)[none][0] - fusion.fronts[1].least()[0]
     before = fusion.floors.before.copy()
     before[2, 0] += spare  # as a window of the first two does
     fusion.limit = fusion.goal.of(*fusion.total, fusion.leak) + spare * (1 + 1e-9)

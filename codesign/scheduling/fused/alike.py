@@ -1,5 +1,6 @@
 """Operators that differ in names only: searched once, told in the names of each."""
 
+import math
 from collections.abc import Mapping as Mapping_
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -39,21 +40,21 @@ class RenamedFront:
         """See `OperatorFront`."""
         return self.same.smallest()
 
-    def least(self) -> tuple[float, float]:
+    def least(self, stop: float = math.inf) -> tuple[float, float]:
         """See `OperatorFront`."""
-        return self.same.least()
+        return self.same.least(stop)
 
-    def quick_on(self) -> dict[frozenset[str], tuple[float, float]]:
+    def quick_on(self, stop: float = math.inf) -> dict[frozenset[str], tuple[float, float]]:
         """See `OperatorFront`."""
-        return {self._own(chip): least for chip, least in self.same.quick_on().items()}
+        return {self._own(chip): least for chip, least in self.same.quick_on(stop).items()}
 
     def least_on(self, stop: float) -> dict[frozenset[str], tuple[float, float]]:
         """See `OperatorFront`."""
         return {self._own(chip): least for chip, least in self.same.least_on(stop).items()}
 
-    def alone(self, leak: float) -> tuple[float, float, Mapping] | None:
+    def alone(self, leak: float, stop: float = math.inf) -> tuple[float, float, Mapping] | None:
         """See `OperatorFront`."""
-        found = self.same.alone(leak)
+        found = self.same.alone(leak, stop)
         return None if found is None else (found[0], found[1], self.own(found[2]))
 
     def prepare(self, limits: Limits, stop: float) -> None:
@@ -99,9 +100,6 @@ class RenamedFront:
 
 Front = OperatorFront | CopyFront | RenamedFront
 """What one operator can do."""
-
-Known = tuple[Front, tuple[float, float]]
-"""What one operator can do, and its least energy and seconds."""
 
 
 def renamed_front(front: Front, operator: Operator) -> Front:

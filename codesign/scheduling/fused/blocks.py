@@ -22,7 +22,7 @@ import numpy as np
 from codesign.core import clock
 from codesign.core.labels.sweep import Array
 from codesign.mapping.looptree import Goal, Operator
-from codesign.scheduling.fused.alike import Known
+from codesign.scheduling.fused.alike import Front
 from codesign.scheduling.fused.operator_front import Limits
 from codesign.scheduling.fused.trace import Part
 
@@ -85,8 +85,10 @@ class Floors:
         if goal is not Goal.EDP or self.weight is None or self.before_both is None or self.behind_both is None:
             return Limits(goal, energy, seconds, value, leak)
         least, shortest = self.rest(0, -1)
-        longest = 2 * value / (least + math.sqrt(least**2 + 4 * leak * value))
-        most = max(least + self.weight * longest, value / shortest + (self.weight - leak) * shortest)
+        slope = least + math.sqrt(least**2 + 4 * leak * value)
+        longest = 2 * value / slope if slope else math.inf
+        much = value / shortest if shortest else math.inf
+        most = max(least + self.weight * longest, much + (self.weight - leak) * shortest)
         others = float(self.before_both[operator] + self.behind_both[operator + 1])
         return Limits(Goal.ENERGY, others, 0.0, most * (1 + 1e-12), self.weight)
 
@@ -117,7 +119,8 @@ PATIENCE = 4
 class Window(Protocol):
     """The search of `codesign.scheduling.fused.loop_tree.Fusion` over some operators of a graph."""
 
-    floors: Floors
+    def bound_operators(self, stop: float) -> Floors:
+        """What single operators take at least."""
 
     def bound(self, floors: Floors, top: float, stop: float) -> float:
         """The least value, or what it is not below."""
@@ -127,11 +130,14 @@ class Graph(Protocol):
     """The search over all of them."""
 
     operators: Sequence[Operator]
-    floors: Floors
     goal: Goal
     leak: float
 
-    def window(self, first: int, last: int, goal: Goal, leak: float, known: dict[object, Known]) -> Window:
+    @property
+    def floors(self) -> Floors:
+        """What operators take at least."""
+
+    def window(self, first: int, last: int, goal: Goal, leak: float, known: dict[object, Front]) -> Window:
         """The search over operators first..last."""
 
     def pattern(self, first: int, last: int) -> object:
@@ -151,7 +157,9 @@ def block_floors(graph: Graph, parts: Sequence[Part], stop: float) -> Floors:
         found.widen(stop)
         return found.floors(0, len(graph.operators) - 1)
     energy, seconds = (sum(values) for values in zip(*_costs(parts), strict=True))
-    weight = 2 * graph.leak + energy / seconds
+    weight = 2 * graph.leak + energy / seconds if seconds else 0.0
+    if not weight:  # nothing to trade
+        return graph.floors
     both, least = Windows(graph, parts, Goal.ENERGY, weight), Windows(graph, parts, Goal.ENERGY, 0.0)
     both.widen(stop - ENERGY_SHARE * (stop - clock.cpu_seconds()))
     least.widen(stop)
@@ -185,7 +193,7 @@ class Windows:
 
     def __init__(self, graph: Graph, parts: Sequence[Part], goal: Goal, leak: float) -> None:
         self.graph, self.goal, self.leak = graph, goal, leak
-        self.known: dict[object, Known] = {}
+        self.known: dict[object, Front] = {}
         self.costs = [goal.of(energy, seconds, leak) for energy, seconds in _costs(parts)]
         self.starts = [0]
         for part in parts:
@@ -231,6 +239,7 @@ class Windows:
         pattern = self.graph.pattern(first, last)
         if pattern not in self._of:
             window = self.graph.window(first, last, self.goal, self.leak, self.known)
-            floors = window.floors if first == last else self.floors(first, last)
-            self._of[pattern] = window.bound(floors, top, now + WINDOW_SHARE * max(stop - now, 0.0))
+            soon = now + WINDOW_SHARE * max(stop - now, 0.0)
+            floors = window.bound_operators(soon) if first == last else self.floors(first, last)
+            self._of[pattern] = window.bound(floors, top, soon)
         self._ending[last][first] = self._of[pattern]

@@ -4,6 +4,7 @@ Cuts share their operators' fronts: rows set aside only take room in the shared 
 searched within one limit, in the order of their bounds (`codesign.scheduling.fused.group_bounds`), before the limit is raised.
 """
 
+import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -11,12 +12,13 @@ from typing import final
 
 from codesign.core import clock
 from codesign.mapping.looptree import Goal
-from codesign.scheduling.fused.alike import Front, Known
+from codesign.scheduling.fused.alike import Front
 from codesign.scheduling.fused.group_bounds import Chip, GroupBounds, Outside, Pair
 from codesign.scheduling.fused.halos import HaloTiling, distinct_tilings, single_steps, tiled
-from codesign.scheduling.fused.loop_tree import BEAM, Fusion, Schedule
+from codesign.scheduling.fused.loop_tree import BEAM, Fusion
 from codesign.scheduling.fused.network_operators import FusedGraph
 from codesign.scheduling.fused.operator_front import Limits, TimeUp
+from codesign.scheduling.fused.schedule import Schedule
 
 SLACKS = (0.1, 0.5)
 """How far above its least each operator may be in good schedules, one attempt after the other."""
@@ -78,46 +80,44 @@ class CutSearch:
         goal: What is minimised.
         loops_per_dim: As of `Fusion`.
         sequences: Sequences of operators that are joined at most for one cut within one limit.
+        plain: What a search without cuts found and proved.
     """
 
-    def __init__(self, graph: FusedGraph, goal: Goal, loops_per_dim: int, sequences: float) -> None:
+    def __init__(self, graph: FusedGraph, goal: Goal, loops_per_dim: int, sequences: float, plain: Schedule) -> None:
         self.graph, self.goal, self.loops_per_dim, self.sequences = graph, goal, loops_per_dim, sequences
-        self.known: dict[object, Known] = {}
+        self.known: dict[object, Front] = {}
         self.limit = 0.0
-        plain = self._posed(None, graph)
-        self.cuts, self.complete = [plain], False
-        self.best = BestCut(plain.search.separate(), None, graph, 0)
+        self.cuts: list[Cut] = []
+        self.complete, self._plain = False, plain.bound
+        self.best = BestCut(plain, None, graph, 0)
 
     @property
     def value(self) -> float:
         """Of the best schedule so far."""
         return self.best.schedule.value
 
-    def begin(self, plain: Schedule) -> None:
-        """Take in what a search without cuts found and proved."""
-        self.cuts[0].bound = max(self.cuts[0].bound, plain.bound)
-        if plain.value < self.value:
-            self.best = replace(self.best, schedule=plain)
-
     def pose(self, stop: float) -> None:
         """Bound every cut by its fewest words, until the process has used `stop` CPU seconds."""
-        for tiling in distinct_tilings(self.graph):
-            if clock.cpu_seconds() > stop:
-                return
-            cut = tiled(self.graph, tiling)
-            if cut is not None:
-                self.cuts.append(self._posed(tiling, cut))
+        try:
+            for tiling in itertools.chain([None], distinct_tilings(self.graph)):
+                if clock.cpu_seconds() > stop:
+                    return
+                graph = self.graph if tiling is None else tiled(self.graph, tiling)
+                if graph is not None:
+                    self.cuts.append(self._posed(tiling, graph, stop))
+        except TimeUp:
+            return
         self.complete = True
 
-    def _posed(self, tiling: HaloTiling | None, graph: FusedGraph) -> Cut:
+    def _posed(self, tiling: HaloTiling | None, graph: FusedGraph, stop: float) -> Cut:
         single = frozenset[str]() if tiling is None else single_steps(tiling)
         aside = self.graph.capacity_bits - graph.capacity_bits
         search = Fusion(
             graph.operators, graph.machines, graph.between, self.goal, self.loops_per_dim,
-            single=single, known=self.known, aside=aside, bounded=False,
+            single=single, known=self.known, aside=aside,
         )  # fmt: skip
-        groups = GroupBounds(search, [front.quick_on() for front in search.fronts])
-        return Cut(tiling, graph, search, groups, groups.bound)
+        groups = GroupBounds(search, [front.quick_on(stop) for front in search.fronts])
+        return Cut(tiling, graph, search, groups, max(groups.bound, self._plain if tiling is None else 0.0))
 
     def _bound_closely(self, cut: Cut, stop: float) -> None:
         if not cut.close:
@@ -133,7 +133,7 @@ class CutSearch:
     def prove(self, stop: float) -> None:
         """Search all cuts within limits that rise to the best value, until the process has used `stop` CPU seconds."""
         try:
-            while self._low() < self.value * (1 - TIE):
+            while self.cuts and self._low() < self.value * (1 - TIE):
                 cut = min(self.cuts, key=lambda c: c.bound)
                 if cut.given_up:
                     return
@@ -156,9 +156,9 @@ class CutSearch:
         """The best schedule and its bound; cuts that were not posed may be anywhere above 0."""
         bound = min(self._low(), self.value) if self.complete else 0.0
         schedule = replace(self.best.schedule, bound=bound)
-        if self.goal is Goal.LATENCY and self.cuts[0].search.leak == 0:
+        if self.goal is Goal.LATENCY and self.best.graph.machines[0][0].leak_w == 0:
             schedule = replace(schedule, energy=None)
-        return replace(self.best, schedule=schedule, posed=len(self.cuts) - 1)
+        return replace(self.best, schedule=schedule, posed=max(len(self.cuts) - 1, 0))
 
     def _low(self) -> float:
         return min(cut.bound for cut in self.cuts)

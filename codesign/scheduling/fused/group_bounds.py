@@ -7,8 +7,11 @@ between two of them a tensor stays. So each operator of a group may only have ce
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from codesign.scheduling.fused.shared_loops import FusedProgram
+from codesign.mapping.looptree import Goal
+from codesign.scheduling.fused.shared_loops import SharedLoop
+from codesign.scheduling.fused.sharing import Sharing
 
 Pair = tuple[float, float]
 """Energy and seconds."""
@@ -16,6 +19,24 @@ Pair = tuple[float, float]
 Chip = frozenset[str]
 State = tuple[int, Chip]
 """The next operator, and the tensors that stay on the chip."""
+
+
+class Groups(Protocol):
+    """What `codesign.scheduling.fused.loop_tree.Fusion` says of groups."""
+
+    goal: Goal
+    leak: float
+    capacity: float
+    sharing: Sharing
+
+    @property
+    def count(self) -> int:
+        """Number of operators in the sequence."""
+
+    def next_parts(
+        self, first: int, last: int, at: int, live: Chip, context: tuple[SharedLoop, ...]
+    ) -> Iterator[tuple[int, Chip, Chip]]:
+        """Parts that may follow: (last operator, tensors on the chip during it, those that stay)."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +83,8 @@ class GroupBounds:
         least: For each operator and set of its tensors on the chip the least energy and seconds, each alone.
     """
 
-    def __init__(self, program: FusedProgram, least: Sequence[Mapping[Chip, Pair]]) -> None:
-        self.program, self.least = program, least
+    def __init__(self, program: Groups, least: Sequence[Mapping[Chip, Pair]]) -> None:
+        self.program, self.sharing, self.least = program, program.sharing, least
         self.start: State = (0, frozenset())
         self.end: State = (program.count, frozenset())
         self.groups: list[Group] = []
@@ -80,7 +101,7 @@ class GroupBounds:
     def _groups(self, state: State) -> Iterator[Group]:
         program, (at, live) = self.program, state
         for end, grown, stay in program.next_parts(0, program.count - 1, at, live, ()):
-            if program.held(grown, ()) > program.capacity:
+            if program.sharing.held(grown, ()) > program.capacity:
                 continue
             forced = self._forced(at, end)
             if forced is None:
@@ -91,10 +112,10 @@ class GroupBounds:
 
     def _forced(self, first: int, last: int) -> Chip | None:
         """Tensors that must stay inside a group, being the only ones between two of its operators; None where there is none."""
-        inside = [t for t in self.program.touching(first, last) if self.program.inside(t, first, last)]
+        inside = [t for t in self.sharing.touching(first, last) if self.sharing.inside(t, first, last)]
         found = set()
         for place in range(first, last):
-            crossing = [t for t in inside if self.program.users[t][0] <= place < self.program.users[t][-1]]
+            crossing = [t for t in inside if self.sharing.users[t][0] <= place < self.sharing.users[t][-1]]
             if not crossing:
                 return None
             if len(crossing) == 1:
@@ -103,8 +124,8 @@ class GroupBounds:
 
     def _options(self, operator: int, first: int, last: int, grown: Chip, forced: Chip) -> dict[Chip, Pair]:
         """Sets of an operator's tensors on the chip as part of a group; what is not inside the group is decided."""
-        own = frozenset(self.program.touching(operator, operator))
-        decided = frozenset(t for t in own if not self.program.inside(t, first, last))
+        own = frozenset(self.sharing.touching(operator, operator))
+        decided = frozenset(t for t in own if not self.sharing.inside(t, first, last))
         return {
             chip: least
             for chip, least in self.least[operator].items()

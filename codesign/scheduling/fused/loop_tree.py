@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,16 +11,17 @@ from codesign.core import clock
 from codesign.core.factors import divisors
 from codesign.core.labels.program import STEPS, sweep_limit
 from codesign.core.labels.sweep import Array
-from codesign.cost.looptree_graph import GraphCost, Leaf, follows, graph_cost, parts_of
 from codesign.formats.accelforge.workload import Workload
 from codesign.mapping.looptree import Goal, Machine, Operator
-from codesign.scheduling.fused.alike import CutTensor, Front, Known, Patterns, renamed_front, shape_of
+from codesign.scheduling.fused.alike import CutTensor, Front, Patterns, renamed_front, shape_of
 from codesign.scheduling.fused.blocks import Floors, block_floors, value_of
 from codesign.scheduling.fused.group_bounds import Outside
 from codesign.scheduling.fused.operator_front import CopyFront, JoinFront, Limits, Loops, OperatorFront, TimeUp
 from codesign.scheduling.fused.operator_front import Mapping as OwnMapping
 from codesign.scheduling.fused.pareto import undominated
+from codesign.scheduling.fused.schedule import Schedule, alone_part
 from codesign.scheduling.fused.shared_loops import SharedLoop
+from codesign.scheduling.fused.sharing import Sharing
 from codesign.scheduling.fused.trace import Part, trace
 
 GOOD_SHARE = 0.3
@@ -39,47 +40,6 @@ BEAM = 64
 """Rows of a state that a first good schedule is made from."""
 
 
-@dataclass(frozen=True)
-class Schedule:
-    """The best schedule of a graph.
-
-    Args:
-        value: Objective.
-        bound: What none is below.
-        energy: With leakage; none where only latency was searched.
-        seconds: Latency, operators one after another.
-        parts: The tree: shared loops, what stays on the chip, order; empty where nothing stays.
-    """
-
-    value: float
-    bound: float
-    energy: float | None
-    seconds: float
-    parts: tuple[Part, ...] = ()
-
-    def lines(self) -> list[str]:
-        """The tree as text."""
-        return self.tree(nests=False)
-
-    def tree(self, nests: bool) -> list[str]:
-        """The tree as text, on request with each operator's own loops and nodes."""
-        alone = (
-            [] if any(p.parts or p.on_chip for p in self.parts) else ["every operator alone, nothing stays on the chip"]
-        )
-        if alone and not nests:
-            return alone
-        return [*alone, *(line for part in self.parts for line in part.lines(nests=nests))]
-
-    def cost(self) -> GraphCost:
-        """Of the tree, counted operator by operator; operators that only move a tensor are left out."""
-        return graph_cost([p for part in self.parts for p in part.costed()])
-
-    @property
-    def proven(self) -> bool:
-        """Whether the value is the optimum."""
-        return self.bound >= self.value * (1 - 1e-9)
-
-
 class Fusion:
     """One graph on one machine.
 
@@ -93,7 +53,6 @@ class Fusion:
         cut: Of a window of a larger graph: tensors that operators outside it use too (F7).
         known: Operators by their shape, where several searches share them; more are added.
         aside: Bits of the shared level that are taken all the time.
-        bounded: Whether single operators are bounded; else `outside` is set before a search.
     """
 
     def __init__(
@@ -106,72 +65,67 @@ class Fusion:
         loops: float = math.inf,
         single: frozenset[str] = frozenset(),
         cut: Mapping[str, CutTensor] | None = None,
-        known: dict[object, Known] | None = None,
+        known: dict[object, Front] | None = None,
         aside: float = 0.0,
-        bounded: bool = True,
     ) -> None:
         self.single, self.machines = single, machines
-        self.windowed, self.cut = cut is not None, cut or {}
         self.operators, self.goal, self.loops_per_dim, self.loops = operators, goal, loops_per_dim, loops
-        self.between = between
         self.leak = machines[0][0].leak_w
-        self.users = {t: [i for i, o in enumerate(operators) if any(t == x.name for x in o.operands)] for t in between}
-        self.spans = {t: (u[0], u[-1]) for t, u in self.users.items()}
-        self.spans |= {t: (c.begin, c.end) for t, c in self.cut.items()}
-        self.joins = {
-            out: tuple(t.tensor for t in o.operands if not t.output)
-            for o in operators
-            if _front_of(o) is JoinFront
-            for out in (t.name for t in o.operands if t.output)
-        }
         self.shapes = [shape_of(o, m, between) for o, m in zip(operators, machines, strict=True)]
         known = {} if known is None else known
         self.distinct: dict[object, Front] = {}
         self.fronts: list[Front] = []
         for operator, machine, shape in zip(operators, machines, self.shapes, strict=True):
             if shape not in known:
-                front = _front_of(operator)(operator, machine, between, goal, self.leak)
-                known[shape] = front, front.least() if bounded else (0.0, 0.0)
-            self.distinct[shape] = known[shape][0]
+                known[shape] = _front_of(operator)(operator, machine, between, goal, self.leak)
+            self.distinct[shape] = known[shape]
             self.fronts.append(renamed_front(self.distinct[shape], operator))
+        width = {t: front.width[t] for front in reversed(self.fronts) for t in front.tensors & between}
+        joins = {
+            out: tuple(t.tensor for t in o.operands if not t.output)
+            for o in operators
+            if _front_of(o) is JoinFront
+            for out in (t.name for t in o.operands if t.output)
+        }
+        self.sharing = Sharing(operators, between, width, joins, cut)
         self.capacity = self.fronts[0].capacity - aside
         self.outside: Outside | None = None
-        self.least = [known[shape][1] for shape in self.shapes]
-        self.floors = Floors.of(self.least)
+        self._floors: Floors | None = None
         self.limit = math.inf
         self.stop, self.most, self.scored = math.inf, math.inf, 0
         self.longest, self.beam = math.inf, math.inf
-        self._patterns = Patterns(operators, self.shapes, self.spans, cut, single)
-        self._of = [sorted({t.name for t in o.operands} & between) for o in operators]
-        self._touching: dict[tuple[int, int], list[str]] = {}
-        self._apart: dict[int, int] = {}
-        self._loop_dims: dict[tuple[int, int], list[tuple[tuple[int, str], ...]]] = {}
-        self._indexed: dict[tuple[str, tuple[SharedLoop, ...]], bool] = {}
+        self._patterns = Patterns(operators, self.shapes, self.sharing.spans, cut, single)
 
     # ------------------------------------------------------------------ windows
 
-    def window(self, first: int, last: int, goal: Goal, leak: float, known: dict[object, Known]) -> "Fusion":
+    def window(self, first: int, last: int, goal: Goal, leak: float, known: dict[object, Front]) -> "Fusion":
         """The search over operators first..last alone: what others use of their tensors is free (F7)."""
         operators = self.operators[first : last + 1]
         machines = [[replace(m, leak_w=leak) for m in ms] for ms in self.machines[first : last + 1]]
-        used, cut = frozenset(self.touching(first, last)), self._cut(first, last)
+        used, cut = frozenset(self.sharing.touching(first, last)), self.sharing.cut_of(first, last)
         return Fusion(operators, machines, used, goal, self.loops_per_dim, self.loops, self.single, cut, known)
-
-    def _cut(self, first: int, last: int) -> dict[str, CutTensor]:
-        """The tensors that operators of a window share with others."""
-        found = {}
-        for tensor in self.touching(first, last):
-            if not self.inside(tensor, first, last):
-                begin, end = self.spans[tensor]
-                found[tensor] = CutTensor(max(begin, first) - first, min(end, last) - first, self.bits(tensor, ()))
-        return found
 
     def pattern(self, first: int, last: int) -> object:
         """Equal for windows that differ in names only."""
         number, tensors = self._patterns.run(first, last)
-        return number, frozenset((tensors[t], c) for t, c in self._cut(first, last).items())
+        return number, frozenset((tensors[t], c) for t, c in self.sharing.cut_of(first, last).items())
 
     # ------------------------------------------------------------------ limits
+
+    def bound_operators(self, stop: float = math.inf) -> Floors:
+        """Search the least of every operator until the process has used `stop` CPU seconds, unless bounds are known."""
+        if self._floors is None:
+            self._floors = Floors.of([front.least(stop) for front in self.fronts])
+        return self._floors
+
+    @property
+    def floors(self) -> Floors:
+        """What operators take at least: of single ones, or of windows."""
+        return self.bound_operators()
+
+    @floors.setter
+    def floors(self, floors: Floors) -> None:
+        self._floors = floors
 
     @property
     def total(self) -> tuple[float, float]:
@@ -194,148 +148,11 @@ class Fusion:
         width = rows.shape[1] - 2
         return np.flatnonzero((worth <= self.limit) & (rows[:, :width].sum(axis=1) <= self.capacity))
 
-    # ------------------------------------------------------------------ tensors
-
-    def inside(self, tensor: str, first: int, last: int) -> bool:
-        """Whether only operators first..last use the tensor."""
-        begin, end = self.spans[tensor]
-        return first <= begin and end <= last
-
-    def touching(self, first: int, last: int) -> list[str]:
-        """Shared tensors that operators first..last use."""
-        key = first, last
-        if key not in self._touching:
-            self._touching[key] = sorted({t for i in range(first, last + 1) for t in self._of[i]})
-        return self._touching[key]
-
-    def axis_of(self, operator: int, tensor: str, dim: str) -> str | None:
-        """Name of the axis of `tensor` that `dim` alone indexes."""
-        return next(t for t in self.operators[operator].operands if t.name == tensor).axis(dim)
-
-    def dim_of(self, operator: int, tensor: str, rank: str) -> str | None:
-        """Dimension that alone indexes an axis of `tensor`."""
-        operand = next(t for t in self.operators[operator].operands if t.name == tensor)
-        for name, axis in zip(operand.ranks, operand.axes, strict=True):
-            if name == rank and len(axis) == 1 and axis[0][1] == 1:
-                return axis[0][0]
-        return None
-
-    def bits(self, tensor: str, context: tuple[SharedLoop, ...]) -> float:
-        """Bits of its tile inside the loops."""
-        user = self.users[tensor][0]
-        operator = self.operators[user]
-        sizes = dict(operator.bounds)
-        for loop in context:
-            dims = dict(loop.dims)
-            if user in dims:
-                sizes[dims[user]] = loop.tile
-        operand = next(t for t in operator.operands if t.name == tensor)
-        if tensor in self.cut:  # a reader may see more than there is
-            return operand.words(sizes) / operand.words(operator.bounds) * self.cut[tensor].bits
-        return operand.words(sizes) * self.fronts[user].width[tensor]
-
-    def held(self, tensors: frozenset[str], context: tuple[SharedLoop, ...]) -> float:
-        """Bits of tensors on the chip inside the loops; a concatenation is its parts, each held once (G2)."""
-        return sum(self.bits(t, context) for t in sorted(parts_of(tensors, self.joins)))
-
-    def indexed(self, tensor: str, context: tuple[SharedLoop, ...]) -> bool:
-        """Whether every loop moves the tensor alike in all its users (nothing is computed twice)."""
-        key = tensor, context
-        if key not in self._indexed:
-            ranks = [{self.axis_of(u, tensor, loop.of(u)) for u in self.users[tensor]} for loop in context]
-            self._indexed[key] = all(len(r) == 1 and None not in r for r in ranks)
-        return self._indexed[key]
-
     # ------------------------------------------------------------------ loops
-
-    def loop_dims(self, first: int, last: int) -> list[tuple[tuple[int, str], ...]]:
-        """Ways to share a loop among operators first..last: one dimension in each, agreeing on the tensors between them."""
-        if (first, last) in self._loop_dims:
-            return self._loop_dims[first, last]
-        if self.open(first, last):
-            return self._open_dims(first, last)
-        found, hopes = [], False
-        for dim in self.operators[first].bounds:
-            chosen = self._moved(first, dim, first, last)
-            if chosen is None:
-                continue
-            hopes = hopes or any(self._reaches(u, d, first, last) for u, d in chosen.items())
-            if len(chosen) == last - first + 1 and self._follow(chosen):
-                found.append(tuple(sorted(chosen.items())))
-        self._loop_dims[first, last] = found
-        if not hopes:  # more operators inside only add to what must agree, and none of them is reached
-            self._apart[first] = min(last, self._apart.get(first, last))
-        return found
-
-    def _moved(self, operator: int, dim: str, first: int, last: int) -> dict[int, str] | None:
-        """What a loop over a dimension of one operator is in the others that share tensors of first..last; None if they disagree."""
-        chosen, pending = {operator: dim}, [operator]
-        while pending:
-            user = pending.pop()
-            for tensor in self._of[user]:
-                rank = self.axis_of(user, tensor, chosen[user]) if self._bound(tensor, first, last) else None
-                if rank is None:
-                    continue
-                for other in self.users[tensor]:
-                    match = self.dim_of(other, tensor, rank)
-                    if match is None or chosen.get(other, match) != match:
-                        return None
-                    if other not in chosen:
-                        chosen[other] = match
-                        pending.append(other)
-        bounds = {self.operators[u].bounds[d] for u, d in chosen.items()}
-        return chosen if len(bounds) == 1 and bounds.pop() > 1 else None
-
-    def _bound(self, tensor: str, first: int, last: int) -> bool:
-        """Whether all users of a tensor must agree on a loop around first..last."""
-        return self.inside(tensor, first, last) and tensor not in self.cut
-
-    def _follow(self, chosen: dict[int, str]) -> bool:
-        return follows([(self.operators[u], d) for u, d in sorted(chosen.items())])
-
-    def open(self, first: int, last: int) -> bool:
-        """Whether a part may go on among operators that were left out (B1)."""
-        return self.windowed and (first == 0 or last == len(self.operators) - 1)
-
-    def _open_dims(self, first: int, last: int) -> list[tuple[tuple[int, str], ...]]:
-        """The same where operators that were left out may connect others: what no tensor connects chooses alone.
-
-        Operators that fall into connected runs, one after another, are no part: each run alone holds less.
-        """
-        groups: list[set[int]] = []
-        for start in range(first, last + 1):
-            if any(start in group for group in groups):
-                continue
-            linked, pending = {start}, [start]
-            while pending:
-                for tensor in self._of[pending.pop()]:
-                    new = set(self.users[tensor]) - linked if self._bound(tensor, first, last) else set[int]()
-                    linked |= new
-                    pending += new
-            groups.append(linked)
-        found: list[tuple[tuple[int, str], ...]] = []
-        self._loop_dims[first, last] = found
-        if len(groups) > 1 and all(max(g) - min(g) + 1 == len(g) for g in groups):
-            return found
-        ways = []
-        for group in groups:
-            start = min(group)
-            moved = [self._moved(start, dim, first, last) for dim in self.operators[start].bounds]
-            ways.append([c for c in moved if c is not None and len(c) == len(group) and self._follow(c)])
-        for chosen in itertools.product(*ways):
-            dims = tuple(sorted((u, d) for part in chosen for u, d in part.items()))
-            if len({self.operators[u].bounds[d] for u, d in dims}) == 1:
-                found.append(dims)
-        return found
-
-    def _reaches(self, operator: int, dim: str, first: int, last: int) -> bool:
-        """Whether the dimension indexes an intermediate that operators after `last` use, none before `first`."""
-        of = (t for t in self._of[operator] if first <= self.spans[t][0] and last < self.spans[t][1])
-        return any(self.axis_of(operator, t, dim) is not None for t in of)
 
     def more_loops(self, first: int, last: int, context: tuple[SharedLoop, ...]) -> Iterator[tuple[SharedLoop, ...]]:
         """Non-empty sequences of loops to add around operators first..last."""
-        options = self.loop_dims(first, last)
+        options = self.sharing.loop_dims(first, last)
         room = self.loops - len(context)
 
         def extend(now: tuple[SharedLoop, ...]) -> Iterator[tuple[SharedLoop, ...]]:
@@ -385,7 +202,7 @@ class Fusion:
             rows, (more, longer) = front.front(own, loops), self.outside.on[operator, own]
             return rows[self._fitting(rows, value_of(rows[:, -2] + more, rows[:, -1] + longer, self.goal, self.leak))]
         rows = front.front(own, loops)
-        free = sorted(t for t in front.tensors & self.cut.keys() if self.inside(t, operator, operator))
+        free = sorted(t for t in front.tensors & self.sharing.cut.keys() if self.sharing.inside(t, operator, operator))
         if free:  # on the chip or not, as is better
             ways = itertools.product((False, True), repeat=len(free))
             each = [front.front(own | {t for t, c in zip(free, w, strict=True) if c}, loops) for w in ways]
@@ -436,7 +253,7 @@ class Fusion:
                     more = self.part(at, end, chip | grown, context)
                     if not len(more):
                         continue
-                    held = self.held(grown, context)
+                    held = self.sharing.held(grown, context)
                     joined, _, _ = self.joined(rows, more, held, first, end, depth)
                     if len(joined):
                         key = end + 1, stay
@@ -449,34 +266,7 @@ class Fusion:
         self, first: int, last: int, at: int, live: frozenset[str], context: tuple[SharedLoop, ...]
     ) -> Iterator[tuple[int, frozenset[str], frozenset[str]]]:
         """Parts that may follow: (last operator, tensors on the chip during it, those that stay)."""
-        for end in range(at, last + 1):
-            if end - at >= self.longest:
-                return
-            if end > self._apart.get(at, last) and not self.open(at, end):
-                if not self.windowed:
-                    return
-                continue
-            if (context and (at, end) == (first, last)) or (end > at and not self.loop_dims(at, end)):
-                continue
-            for grown, stay in self._choices(first, last, at, end, live, context):
-                if context and end < last and not stay and not self.open(first, last):
-                    continue  # nothing holds the parts together: the same as two groups
-                yield end, grown, stay
-
-    def _choices(
-        self, first: int, last: int, at: int, end: int, live: frozenset[str], context: tuple[SharedLoop, ...]
-    ) -> Iterator[tuple[frozenset[str], frozenset[str]]]:
-        """For a part at..end: tensors on the chip during it, and those that stay on it afterwards."""
-        begun = {t for t, c in self.cut.items() if at <= c.begin <= end}  # before an operator of the window uses them
-        inner = [t for t in sorted({*self.touching(at, end)} | begun) if self.inside(t, first, last)]
-        new = [t for t in inner if self.spans[t][0] >= at and not self.inside(t, at, end)]
-        for bits in itertools.product((False, True), repeat=len(new)):
-            chosen = frozenset(t for t, b in zip(new, bits, strict=True) if b)
-            if context and not all(t in self.cut or self.indexed(t, context) for t in new):
-                continue
-            grown = live | chosen
-            stay = frozenset(t for t in grown if self.spans[t][1] > end)
-            yield grown, stay
+        return self.sharing.next_parts(first, last, at, live, context, self.longest)
 
     def joined(
         self, rows: Array, more: Array, held: float, first: int, end: int, depth: int
@@ -523,8 +313,9 @@ class Fusion:
 
     def _solve(self, time_limit: float, anytime: bool) -> Schedule:
         began = clock.cpu_seconds()
+        self.bound_operators(began + GOOD_SHARE * time_limit)
         low = bound = self.goal.of(*self.total, self.leak)
-        best = self.separate()
+        best = self.separate(began + time_limit)
         if math.isinf(sum(self.total)):  # some operator fits nowhere
             return replace(best, bound=math.inf)
         if anytime:
@@ -559,7 +350,7 @@ class Fusion:
         self.stop, self.limit, self.beam = stop, math.inf, BEAM
         try:
             for self.longest, slack in GOOD:
-                limits = [self._near(own, slack) for own in self.least]
+                limits = [self._near(front.least(stop), slack) for front in self.fronts]
                 found = self._least_of(limits)
                 if found is not None and found.value < best.value:
                     best = found
@@ -644,22 +435,22 @@ class Fusion:
             pass
         return found
 
-    def separate(self) -> Schedule:
+    def separate(self, stop: float = math.inf) -> Schedule:
         """A schedule in which nothing stays on the chip: the operators weigh seconds against energy alike.
 
-        For a product of sums the weight is energy / seconds of the whole; a few rounds settle it.
+        For a product of sums the weight is energy / seconds of the whole; a few rounds settle it, until the process has used `stop` CPU seconds.
         """
         best = Schedule(math.inf, math.inf, math.inf, math.inf)
         weight = self.leak
         for _ in range(4 if self.goal is Goal.EDP else 1):
-            alone = {shape: front.alone(weight) for shape, front in self.distinct.items()}
+            alone = {shape: front.alone(weight, stop) for shape, front in self.distinct.items()}
             parts, energy, seconds = list[Part](), 0.0, 0.0
             for front, shape in zip(self.fronts, self.shapes, strict=True):
                 found = alone[shape]
                 if found is None:
                     return best
                 energy, seconds = energy + found[0], seconds + found[1]
-                parts.append(_alone(front.operator, found[0], found[1], front.own(found[2])))
+                parts.append(alone_part(front.operator, found[0], found[1], front.own(found[2])))
             value = self.goal.of(energy, seconds, self.leak)
             if value >= best.value * (1 - 1e-12):
                 break
@@ -672,13 +463,6 @@ def _front_of(operator: Operator) -> type[OperatorFront] | type[CopyFront] | typ
     if not operator.copy:
         return OperatorFront
     return CopyFront if len(operator.operands) == 2 and operator.operands[0].axes else JoinFront
-
-
-def _alone(operator: Operator, energy: float, seconds: float, mapping: OwnMapping) -> Part:
-    """An operator that runs alone."""
-    leaf = Leaf(operator, mapping.machine, mapping.nest, 0, ()) if mapping.nest else None
-    bits = sum(b for _, _, b in leaf.nodes()) if leaf is not None else 0.0
-    return Part((operator.name,), (), (), (), (), bits, energy, seconds, leaf)
 
 
 def schedule(

@@ -204,6 +204,7 @@ class OperatorFront:
         self._open: dict[frozenset[str], list[_Open]] = {}
         self._fronts: dict[tuple[frozenset[str], Loops], Array] = {}
         self._least: dict[tuple[Loops, frozenset[frozenset[str]] | None], tuple[float, float] | None] = {}
+        self._whole: tuple[float, float] | None = None
         self._quick_on: dict[frozenset[str], tuple[float, float]] | None = None
         self._least_on: dict[frozenset[str], tuple[float, float]] | None = None
         self._within: dict[frozenset[str], Limits] = {}
@@ -235,13 +236,24 @@ class OperatorFront:
         self._cases = found
         return found
 
-    def least(self) -> tuple[float, float]:
-        """Energy and seconds that no mapping is below, each alone, whatever stays on the chip (F5)."""
-        return self._least_among([c for found in self.cases().values() for c in found])
+    def least(self, stop: float = math.inf) -> tuple[float, float]:
+        """Energy and seconds that no mapping is below, each alone, whatever stays on the chip (F5); searched once.
 
-    def quick_on(self) -> dict[frozenset[str], tuple[float, float]]:
-        """The same for every set of tensors that may stay on the chip, from the fewest words of each tensor alone."""
+        Lower where the process has used `stop` CPU seconds before.
+        """
+        if self._whole is None:
+            self._whole = self._least_among([c for found in self.cases().values() for c in found], stop)
+        return self._whole
+
+    def quick_on(self, stop: float = math.inf) -> dict[frozenset[str], tuple[float, float]]:
+        """The same for every set of tensors that may stay on the chip, from the fewest words of each tensor alone.
+
+        Raises:
+            TimeUp: The process has used `stop` CPU seconds.
+        """
         if self._quick_on is None:
+            if clock.cpu_seconds() > stop:
+                raise TimeUp
             self._quick_on = {}
             for chip, cases in self.cases().items():
                 for case in cases:
@@ -263,21 +275,21 @@ class OperatorFront:
             for chip, cases in self.cases().items():
                 if clock.cpu_seconds() > stop:
                     raise TimeUp
-                found[chip] = self._least_among(cases)
+                found[chip] = self._least_among(cases, stop)
                 for case in cases:
                     case.release()
             self._least_on = {chip: least for chip, least in found.items() if math.isfinite(sum(least))}
         return self._least_on
 
-    def _least_among(self, cases: list[Case]) -> tuple[float, float]:
+    def _least_among(self, cases: list[Case], stop: float) -> tuple[float, float]:
         for case in cases:
             case.leak = 0.0
-        energy = search(cases, Goal.ENERGY).bound
+        energy = search(cases, Goal.ENERGY, stop - clock.cpu_seconds()).bound
         for case in cases:
             case.leak, case.watch = self.leak, [0]
         if not self.timed:
             return energy, min(c.space.compute_seconds for c in cases)
-        seconds = search(cases, Goal.LATENCY).bound
+        seconds = search(cases, Goal.LATENCY, stop - clock.cpu_seconds()).bound
         for case in cases:
             case.watch = [0]
         return energy, seconds
@@ -298,15 +310,16 @@ class OperatorFront:
         _, name, demand, limit = max(found)
         return name, demand, limit
 
-    def alone(self, leak: float) -> tuple[float, float, Mapping] | None:
+    def alone(self, leak: float, stop: float = math.inf) -> tuple[float, float, Mapping] | None:
         """Energy, seconds and nest of the best mapping with every tensor in the outermost memory; None if there is none.
 
-        The least energy + `leak` x seconds, or for latency the least seconds.
+        The least energy + `leak` x seconds, or for latency the least seconds; once the process has used `stop` CPU seconds, the best so far.
         """
         cases = self.cases().get(frozenset(), [])
         for case in cases:
             case.leak, case.watch = leak, [0]
-        found = search(cases, Goal.LATENCY if self.goal is Goal.LATENCY else Goal.ENERGY)
+        goal = Goal.LATENCY if self.goal is Goal.LATENCY else Goal.ENERGY
+        found = search(cases, goal, stop - clock.cpu_seconds())
         for case in cases:
             case.leak, case.watch = self.leak, [0]
         if found.case is None:
@@ -456,12 +469,12 @@ class CopyFront:
         """Nothing is held while a tensor moves."""
         return self.machine.memories[1].name, 0.0, self.capacity
 
-    def least(self) -> tuple[float, float]:
+    def least(self, stop: float = math.inf) -> tuple[float, float]:
         """Energy and seconds of the cheapest way."""
         ways = [self._cost(chip) for chip in self.allowed]
         return min(e for e, _ in ways), min(s for _, s in ways)
 
-    def quick_on(self) -> dict[frozenset[str], tuple[float, float]]:
+    def quick_on(self, stop: float = math.inf) -> dict[frozenset[str], tuple[float, float]]:
         """The same for every set of tensors that may stay on the chip."""
         return self.least_on()
 
@@ -469,7 +482,7 @@ class CopyFront:
         """The same for every set of tensors that may stay on the chip."""
         return {chip: self._cost(chip) for chip in self.allowed}
 
-    def alone(self, leak: float) -> tuple[float, float, Mapping] | None:
+    def alone(self, leak: float, stop: float = math.inf) -> tuple[float, float, Mapping] | None:
         """Both tensors in the outermost memory: nothing is moved."""
         return (0.0, 0.0, Mapping(self.machine, (), ())) if frozenset() in self.allowed else None
 

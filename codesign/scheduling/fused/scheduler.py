@@ -11,8 +11,9 @@ from codesign.cost.cost import Infeasible
 from codesign.mapping.looptree import Goal
 from codesign.scheduling.fused.cut_search import CutSearch
 from codesign.scheduling.fused.halos import HaloTiling
-from codesign.scheduling.fused.loop_tree import Fusion, Schedule
+from codesign.scheduling.fused.loop_tree import Fusion
 from codesign.scheduling.fused.network_operators import FusedGraph, graph_of
+from codesign.scheduling.fused.schedule import Schedule
 from codesign.scheduling.fused.trace import Part, own_lines
 from codesign.scheduling.protocol import ScheduleProblem, ScheduleResult
 from codesign.workloads.network import Network
@@ -48,6 +49,7 @@ class FusedFound:
         halos: The run whose windows share loops, and what becomes of its halos; none where no window does.
         tilings: Ways of cutting a run that were searched or shown to be no better.
         aside_bits: Of kept halos, in the shared level all the time.
+        misfit: An operator that fits nowhere; none where every one does.
     """
 
     graph: FusedGraph
@@ -56,6 +58,7 @@ class FusedFound:
     halos: HaloTiling | None = None
     tilings: int = 0
     aside_bits: float = 0.0
+    misfit: Infeasible | None = None
 
 
 @final
@@ -141,10 +144,12 @@ def best_with_halos(
     began = clock.cpu_seconds()
     plain = Fusion(graph.operators, graph.machines, graph.between, goal, loops_per_dim)
     found = plain.solve(PLAIN_SHARE * time_limit if halos else time_limit, sequences, True)
-    if not halos:
-        return FusedFound(graph, found, 0.0)
-    search = CutSearch(graph, goal, loops_per_dim, sequences)
-    search.begin(found)
+    misfit = _misfit(plain) if math.isinf(found.value) else None
+    if not halos or misfit is not None:
+        return FusedFound(graph, found, 0.0, misfit=misfit)
+    if math.isinf(found.value):
+        found = replace(plain.separate(began + time_limit), bound=found.bound)
+    search = CutSearch(graph, goal, loops_per_dim, sequences, found)
     search.pose(began + BOUNDED_BY * time_limit)
     search.prove(began + PROVE_SHARE * time_limit)
     search.improve(began + GOOD_SHARE * time_limit)
@@ -158,9 +163,9 @@ def _result(made: FusedFound, goal: Goal, seconds: float, seed: int) -> Schedule
     graph, found = made.graph, made.schedule
     capacity = int(graph.capacity_bits + made.aside_bits) // 8
     if math.isinf(found.value):
-        reason = _too_small(graph, goal) or Infeasible(
-            "search", math.inf, 0.0, "schedules", "the time limit came before any schedule was found"
-        )
+        ended = math.isinf(found.bound)
+        detail = "no schedule fits" if ended else "the time limit came before any schedule was found"
+        reason = made.misfit or Infeasible("search", math.inf, 0.0, "schedules", detail)
         return ScheduleResult(NAME, (), None, None, capacity, infeasible=reason, seconds=seconds, seed=seed)
     gap = max(found.value / found.bound - 1, 0.0) if found.bound > 0 else None
     proof = Proof.OPTIMAL if found.proven else Proof.GAP
@@ -221,10 +226,10 @@ def part_json(part: Part) -> dict[str, object]:
     return {**record, "among_shared_loops": [{"tensor": t, "loops_outside": d} for t, d in part.among], "nest": nest}
 
 
-def _too_small(graph: FusedGraph, goal: Goal) -> Infeasible | None:
-    """The first operator whose smallest tile does not fit, with the level that it passes most."""
-    for front in Fusion(graph.operators, graph.machines, graph.between, goal).fronts:
-        if front.alone(0.0) is None:
+def _misfit(search: Fusion) -> Infeasible | None:
+    """The first operator that fits nowhere, with the level that its smallest tile passes most."""
+    for front in search.fronts:
+        if math.isinf(sum(front.least())):
             level, demand, limit = front.smallest()
             detail = f"the smallest tile of operator {front.operator.name!r} takes {demand / 8:,g} bytes of level {level!r}, there are {limit / 8:,g}"
             return Infeasible(level, demand / 8, limit / 8, "bytes", detail)

@@ -4,8 +4,9 @@ The search keeps rows, not the decisions behind them. They are found again from 
 more, now with back pointers, until the row looked for is met. Every row is compared with its exact value, so the tree has the costs of the search.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -13,8 +14,11 @@ from codesign.core.labels.sweep import Array
 from codesign.cost.looptree import Loop
 from codesign.cost.looptree_graph import Group, Join, Leaf
 from codesign.mappers.uneven.nest import lines as nest_lines
+from codesign.mapping.looptree import Operator
+from codesign.scheduling.fused.operator_front import Mapping
 from codesign.scheduling.fused.pareto import undominated
-from codesign.scheduling.fused.shared_loops import FusedProgram, SharedLoop
+from codesign.scheduling.fused.shared_loops import SharedLoop
+from codesign.scheduling.fused.sharing import Sharing
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,41 @@ class Part:
             yield from (f"{'  ' * (inside + 1)}{line}" for line in own_lines(self.leaf))
 
 
+class FusedProgram(Protocol):
+    """The dynamic program of `codesign.scheduling.fused.loop_tree.Fusion`, after it found an optimum."""
+
+    operators: Sequence[Operator]
+    sharing: Sharing
+
+    @property
+    def count(self) -> int:
+        """Number of operators in the sequence."""
+
+    def next_parts(
+        self, first: int, last: int, at: int, live: frozenset[str], context: tuple[SharedLoop, ...]
+    ) -> Iterator[tuple[int, frozenset[str], frozenset[str]]]:
+        """Parts that may follow: (last operator, tensors on the chip during it, those that stay)."""
+
+    def part(self, first: int, last: int, chip: frozenset[str], context: tuple[SharedLoop, ...]) -> Array:
+        """Rows of operators first..last as one part."""
+
+    def sequence(self, first: int, last: int, chip: frozenset[str], context: tuple[SharedLoop, ...]) -> Array:
+        """Rows of operators first..last, part after part."""
+
+    def joined(
+        self, rows: Array, more: Array, held: float, first: int, end: int, depth: int
+    ) -> tuple[Array, Array, Array]:
+        """Undominated sums of rows, and the two rows behind each."""
+
+    def more_loops(self, first: int, last: int, context: tuple[SharedLoop, ...]) -> Iterator[tuple[SharedLoop, ...]]:
+        """Sequences of loops to add."""
+
+    def mapping(
+        self, operator: int, held: tuple[tuple[str, int], ...], context: tuple[SharedLoop, ...], row: Array
+    ) -> Mapping:
+        """What an operator does inside the loops; `held` are its tensors on the chip, with the number of loops outside."""
+
+
 def own_lines(leaf: Leaf) -> list[str]:
     """An operator's loops and nodes inside the shared loops."""
     loops, start = 0, 0
@@ -118,7 +157,7 @@ def _sequence(
                 more = program.part(at, end, chip | grown, context)
                 if not len(more):
                     continue
-                bits = program.held(grown, context)
+                bits = program.sharing.held(grown, context)
                 joined, before, added = program.joined(rows[state], more, bits, first, end, depth)
                 key = end + 1, stay
                 new: list[_Step | None] = [
@@ -143,15 +182,17 @@ def _part(
     program: FusedProgram, first: int, last: int, held: dict[str, int], context: tuple[SharedLoop, ...], target: Array
 ) -> Part:
     depth, chip = len(context), frozenset(held)
-    on_chip = tuple(sorted(chip & frozenset(program.touching(first, last))))
+    on_chip = tuple(sorted(chip & frozenset(program.sharing.touching(first, last))))
     names = tuple(program.operators[i].name for i in range(first, last + 1))
     bits, energy, seconds = (float(v) for v in target[depth:])
     if first == last:
         stays = tuple((t, held[t]) for t in on_chip)
         mapping = program.mapping(first, stays, context, target)
         leaf = Leaf(program.operators[first], mapping.machine, mapping.nest, depth, stays) if mapping.nest else None
-        whole = next((t.name for t in program.operators[first].operands if t.output and t.name in program.joins), None)
-        join = Join(whole, program.joins[whole]) if whole is not None else None
+        whole = next(
+            (t.name for t in program.operators[first].operands if t.output and t.name in program.sharing.joins), None
+        )
+        join = Join(whole, program.sharing.joins[whole]) if whole is not None else None
         return Part(names, (), (), on_chip, mapping.among, bits, energy, seconds, leaf, join)
     for loops in program.more_loops(first, last, context):
         inner = program.sequence(first, last, chip, context + loops)

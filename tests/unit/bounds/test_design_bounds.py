@@ -114,6 +114,25 @@ def test_no_design_of_the_eyeriss_table_is_below_its_bound() -> None:
     assert (table.values(FIELDS) / truth).max() <= 1 + 1e-8
 
 
+def test_what_is_expected_is_nearer_to_evaluations_than_the_bound() -> None:
+    case = cases()["eyeriss"]
+    bounds, rows = DesignBounds(case.space, case.network), case.space.space.enumerate()[::61]
+    table = read_table(TABLES / "eyeriss.csv")
+    truth = np.array([[getattr(table[61 * k], f) for f in FIELDS] for k in range(len(rows))])
+    low, expected = bounds.lower_bounds(rows, FIELDS), bounds.expected(rows, FIELDS)
+    assert (expected >= low * (1 - 1e-12)).all() and (expected[:, 2] == low[:, 2]).all()
+    missed, left = np.log(truth / expected)[:, 1], np.log(truth / low)[:, 1]
+    assert missed.mean() < 0.8 * left.mean() and missed.std() < 0.8 * left.std()
+
+
+def test_a_judge_of_energy_expects_no_speed() -> None:
+    case, rows = cases()["eyeriss"], sampled(EYERISS, 4)
+    frugal = DesignBounds(case.space, case.network, EvaluationOptions(objective=Objective.ENERGY)).expected(
+        rows, FIELDS
+    )
+    assert (frugal[:, 0] > DesignBounds(case.space, case.network).expected(rows, FIELDS)[:, 0]).all()
+
+
 def test_designs_that_differ_by_a_turn_of_the_array_are_alike() -> None:
     space = SCRATCHPAD
     point = dict(space.space.presets[0], pe_rows=8, pe_cols=32, links="systolic")

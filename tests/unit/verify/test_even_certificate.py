@@ -87,8 +87,8 @@ def check_bounds(seed: int, size: int, constrained: bool) -> None:
             plain, bounds = [], dict[tuple[Vector, ...], float]()
             for vectors in combinations(space):
                 bounds[vectors] = math.inf
-                fewest = loose(space, kept, vectors)
-                closed = objective.score(fewest.closed_energy(), fewest.closed_cycles())
+                wide = loose(space, kept, vectors)
+                closed = objective.score(wide.closed_energy(), wide.closed_cycles())
                 if closed < least * 1.01:
                     plain.append(vectors)
                 for profile, diagonals in exact(space, kept, vectors):

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 
 from codesign.core.goals import Objective
-from codesign.core.labels.program import sweep_limit
 from codesign.cost.arrays import UNBOUNDED
 from codesign.mappers.exact.even.profile_queue import CHAINS, Part, ProfileQueue
 from codesign.mappers.exact.incumbent import TOLERANCE, Incumbent

@@ -1,16 +1,23 @@
 """`--halos`: windows under shared loops, halos computed again or kept."""
 
 import json
+import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from codesign.arch.presets import load_preset
 from codesign.core import clock
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.mapping.looptree import Goal
+from codesign.scheduling.fused import operator_front
+from codesign.scheduling.fused.blocks import Floors
+from codesign.scheduling.fused.cut_search import CutSearch
 from codesign.scheduling.fused.halos import rows_of, tiled, tilings
+from codesign.scheduling.fused.loop_tree import Fusion
 from codesign.scheduling.fused.network_operators import graph_of
+from codesign.scheduling.fused.schedule import Schedule
 from codesign.scheduling.fused.scheduler import FusedScheduler, best_with_halos
 from codesign.scheduling.protocol import ScheduleProblem, ScheduleResult
 from codesign.workloads.builder import NetworkBuilder
@@ -92,6 +99,29 @@ def test_a_limit_that_ends_before_all_cuts_are_posed_claims_no_bound() -> None:
     found = best_with_halos(graph, Goal.EDP, time_limit=0.01)
     assert clock.cpu_seconds() - began < 2.0
     assert found.schedule.bound == 0.0 and not found.schedule.proven
+
+
+def test_before_a_search_begins_nothing_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise AssertionError("a search without a limit")
+
+    monkeypatch.setattr(operator_front, "search", refused)
+    graph = graph_of(chain(64, 16, 4), load_preset("soma-edge"), 32768)
+    Fusion(graph.operators, graph.machines, graph.between, Goal.EDP)
+    CutSearch(graph, Goal.EDP, 1, math.inf, Schedule(math.inf, 0.0, None, math.inf))
+
+
+def test_without_time_a_bound_below_the_optimum_is_left() -> None:
+    graph = graph_of(chain(8, 4, 2), load_preset("soma-edge"), 1024)
+    best = best_with_halos(graph, Goal.EDP, halos=False).schedule
+    none = best_with_halos(graph, Goal.EDP, time_limit=0.0, halos=False).schedule
+    assert best.proven and none.value >= best.value > none.bound > 0
+
+
+def test_operators_that_cost_nothing_have_no_limit() -> None:
+    zero = np.zeros(3)
+    floors = Floors(np.zeros((3, 2)), np.zeros((3, 2)), 1.0, zero, zero)
+    assert floors.limits(1, Goal.EDP, 5.0, 0.0).value == math.inf
 
 
 def test_a_limit_is_kept_and_the_gap_is_that_of_the_least_open_cut() -> None:
