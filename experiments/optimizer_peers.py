@@ -5,9 +5,9 @@
 
 A name is one that `codesign.optim.create` takes, or one of two more; after it stands how many seeds are run.
 
-- `botorch`: as its tutorials do. One `MixedSingleTaskGP` per metric, twice as many Sobol designs first as there are parameters,
-  qLogNEHVI maximised by BoTorch's local search over discrete choices, with its default numbers of restarts and samples.
-  Which designs fail is one more outcome, 1 or -1, with a constraint.
+- `botorch`: as its tutorials do. One `SingleTaskGP` per metric over the coordinates that `mobo` sees, twice as many Sobol designs first
+  as there are parameters, qLogNEHVI of 64 samples maximised by BoTorch's local search over discrete choices, four starts out of 512
+  designs. Which designs fail is one more outcome, 1 or -1, with a constraint. `MixedSingleTaskGP` fits ten times as long.
 - `ax`: `Client` with its default strategy, sizes as ordered choices. It is no dependency: ``pip install ax-platform``.
 
 Both are given logarithms of metrics, since the share is one of logarithms. Boxes and shares are those of `experiments.outer_loop`.
@@ -71,9 +71,9 @@ class PlainBoTorch:
     """
 
     problem: Problem
-    samples: int = 128
-    restarts: int = 20
-    raw: int = 4096
+    samples: int = 64
+    restarts: int = 4
+    raw: int = 512
 
     def propose(self, history: History, count: int, rng: np.random.Generator) -> Indices:
         """Sobol designs, then the best of qLogNEHVI, one at a time."""
