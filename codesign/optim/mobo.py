@@ -127,7 +127,7 @@ class Mobo:
         pool = candidates.unique_new(self.problem.space, looked_at, known)
         pool = self._screened(surrogate, history, pool, rng)
         while len(chosen) < count and len(pool):
-            score = self._acquisition(surrogate, history, pending, rng)
+            score: candidates.Score = self._acquisition(surrogate, history, pending, rng)
             if near is not None:
                 score = near.limited(score)
             row = candidates.maximise(self.problem.space, score, pool, known, starts, steps)
