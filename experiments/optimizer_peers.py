@@ -5,12 +5,13 @@
 
 A name is one that `codesign.optim.create` takes, or one of two more; after it stands how many seeds are run.
 
-- `botorch`: as its tutorials do. One `MixedSingleTaskGP` per metric, twice as many Sobol designs first as there are parameters,
-  qLogNEHVI maximised by the discrete alternating search. Which designs fail is one more outcome, 1 or -1, with a constraint.
+- `botorch`: as its tutorials do. One `SingleTaskGP` per metric over the coordinates that `mobo` sees, twice as many Sobol designs first
+  as there are parameters, qLogNEHVI of 64 samples maximised by BoTorch's local search over discrete choices, four starts out of 512
+  designs. Which designs fail is one more outcome, 1 or -1, with a constraint. `MixedSingleTaskGP` fits ten times as long.
 - `ax`: `Client` with its default strategy, sizes as ordered choices. It is no dependency: ``pip install ax-platform``.
 
 Both are given logarithms of metrics, since the share is one of logarithms. Boxes and shares are those of `experiments.outer_loop`.
-A run adds to what the file `--out` holds, after every seed.
+Seeds that the file `--out` holds are not run again; every new one is added to it at once.
 """
 
 import csv
@@ -19,7 +20,7 @@ import math
 import sys
 import time
 import warnings
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -72,12 +73,12 @@ class PlainBoTorch:
     problem: Problem
     samples: int = 64
     restarts: int = 4
-    raw: int = 256
+    raw: int = 512
 
     def propose(self, history: History, count: int, rng: np.random.Generator) -> Indices:
         """Sobol designs, then the best of qLogNEHVI, one at a time."""
         import torch
-        from botorch.optim.optimize_mixed import optimize_acqf_mixed_alternating
+        from botorch.optim.optimize import optimize_acqf_discrete_local_search
 
         space, done = self.problem.space, len(history.indices)
         if done < 2 * len(space.names) or np.isfinite(history.objectives).all(axis=1).sum() < 2:
@@ -85,23 +86,31 @@ class PlainBoTorch:
 
             return Sobol(self.problem).propose(history, 1, rng)
         torch.manual_seed(int(rng.integers(2**31)))
-        top = np.array(space.cardinalities, dtype=np.float64) - 1.0
-        labels = [k for k, ordered in enumerate(space.ordered) if not ordered]
-        levels = {k: [float(v) for v in range(size)] for k, size in enumerate(space.cardinalities)}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found, _ = optimize_acqf_mixed_alternating(
-                self._acquisition(history, labels),
-                torch.as_tensor(np.stack([np.zeros_like(top), top])),
-                discrete_dims={k: v for k, v in levels.items() if k not in labels},
-                cat_dims={k: levels[k] for k in labels},
-                raw_samples=self.raw,
-                num_restarts=self.restarts,
-            )
+            acquisition = self._acquisition(history)
+            with torch.no_grad():
+                found, _ = optimize_acqf_discrete_local_search(
+                    lambda rows: acquisition(self._features(rows)),
+                    q=1,
+                    discrete_choices=[torch.arange(size, dtype=torch.double) for size in space.cardinalities],
+                    num_restarts=self.restarts,
+                    raw_samples=self.raw,
+                    X_avoid=torch.as_tensor(history.known().astype(np.float64)),
+                    max_batch_size=256,
+                )
         row = np.rint(found.numpy()[0]).astype(np.int64)
         return nearest_valid(space, row, space.sample(512, rng))[None, :]
 
-    def _acquisition(self, history: History, labels: list[int]) -> Any:
+    def _features(self, rows: Any) -> Any:
+        """Rows of choices as points of the unit cube: ``... x d`` to ``... x f``."""
+        import torch
+
+        flat = np.rint(rows.numpy().reshape(-1, rows.shape[-1])).astype(np.int64)
+        features = self.problem.space.features(flat)
+        return torch.as_tensor(features).reshape(*rows.shape[:-1], features.shape[1])
+
+    def _acquisition(self, history: History) -> Any:
         import torch
         from botorch.acquisition.multi_objective.logei import qLogNoisyExpectedHypervolumeImprovement
         from botorch.acquisition.multi_objective.objective import IdentityMCMultiOutputObjective
@@ -110,12 +119,13 @@ class PlainBoTorch:
         from botorch.utils.multi_objective.hypervolume import infer_reference_point
 
         metrics = np.concatenate([history.objectives, history.outcomes], axis=1)
-        models = [self._model(history.indices, _logs(column), labels) for column in metrics.T]
+        features = self.problem.space.features(history.indices)
+        models = [_model(features, -np.log(column)) for column in metrics.T]
         m, limits = len(self.problem.objectives), list[partial[Any]]()
         for k, constraint in enumerate(self.problem.constraints):
             limits.append(partial(_excess, m + k, 1.0 if constraint.upper else -1.0, math.log(constraint.bound)))
         if not history.valid.all():
-            models.append(self._model(history.indices, np.where(history.valid, 1.0, -1.0), labels))
+            models.append(_model(features, np.where(history.valid, 1.0, -1.0)))
             limits.append(partial(_excess, -1, 1.0, 0.0))
         complete = np.isfinite(history.objectives).all(axis=1)
         good = satisfied(self.problem, history)
@@ -123,45 +133,30 @@ class PlainBoTorch:
         return qLogNoisyExpectedHypervolumeImprovement(
             model=ModelListGP(*models),
             ref_point=infer_reference_point(torch.as_tensor(-np.log(best))),
-            X_baseline=torch.as_tensor(history.indices[complete].astype(np.float64)),
+            X_baseline=torch.as_tensor(features[complete]),
             sampler=SobolQMCNormalSampler(torch.Size([self.samples]), seed=self.problem.seed),
             objective=IdentityMCMultiOutputObjective(outcomes=list(range(m))),
             constraints=limits or None,
             prune_baseline=True,
         )
 
-    def _model(self, indices: Indices, values: Floats, labels: list[int]) -> Any:
-        """A fitted process of one outcome, which is to be maximised."""
-        import torch
-        from botorch.fit import fit_gpytorch_mll
-        from botorch.models import MixedSingleTaskGP, SingleTaskGP
-        from botorch.models.transforms import Normalize
-        from gpytorch.mlls import ExactMarginalLogLikelihood
 
-        known = np.isfinite(values)
-        x = torch.as_tensor(indices[known].astype(np.float64))
-        y = torch.as_tensor(values[known])[:, None]
-        sizes = np.array(self.problem.space.cardinalities, dtype=np.float64) - 1.0
-        columns = [k for k in range(len(sizes)) if k not in labels]
-        bounds = torch.as_tensor(np.stack([np.zeros_like(sizes), sizes]))
-        scaled = Normalize(len(sizes), indices=columns, bounds=bounds)
-        model = (
-            MixedSingleTaskGP(x, y, labels, input_transform=scaled)
-            if labels
-            else SingleTaskGP(x, y, input_transform=scaled)
-        )
-        fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
-        return model
+def _model(features: Floats, values: Floats) -> Any:
+    """A fitted process of one outcome, which is to be maximised."""
+    import torch
+    from botorch.fit import fit_gpytorch_mll
+    from botorch.models import SingleTaskGP
+    from gpytorch.mlls import ExactMarginalLogLikelihood
+
+    known = np.isfinite(values)
+    model = SingleTaskGP(torch.as_tensor(features[known]), torch.as_tensor(values[known])[:, None])
+    fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+    return model
 
 
 def _excess(column: int, sign: float, bound: float, outcomes: Any) -> Any:
     """How far the negative of an outcome exceeds a bound; below zero where the bound is kept."""
     return sign * (-outcomes[..., column] - bound)
-
-
-def _logs(values: Floats) -> Floats:
-    """Minus the logarithm, for maximisation."""
-    return -np.log(values)
 
 
 class AxDefault:
@@ -215,23 +210,31 @@ def optimizer_of(name: str, box: Box, seed: int) -> Asked:
     return codesign.optim.create(name, box.space, box.objectives, seed=seed, constraints=limits)
 
 
+@final
 @dataclass(frozen=True)
 class Run:
     """One search.
 
     Args:
+        box: What was searched.
+        optimizer: By which optimiser.
+        seed: Of the optimiser.
         shares: Of the exact front's hypervolume after each trial.
         wall_s: Of each proposal.
         cpu_s: Of all proposals together.
     """
 
+    box: str
+    optimizer: str
+    seed: int
     shares: list[float]
     wall_s: list[float]
     cpu_s: float
 
 
-def run(name: str, box: Box, exact: Floats, seed: int, trials: int) -> Run:
+def run(name: str, box_name: str, exact: Floats, seed: int, trials: int) -> Run:
     """Ask and tell until all trials are done, on one thread."""
+    box = box_of(box_name)
     optimizer, wall, found, cpu = optimizer_of(name, box, seed), list[float](), list[list[float]](), 0.0
     for _ in range(trials):
         start, spent = time.perf_counter(), time.process_time()
@@ -243,16 +246,32 @@ def run(name: str, box: Box, exact: Floats, seed: int, trials: int) -> Run:
         optimizer.tell(point, values, works)
         kept = works and (box.power_limit_w is None or values["power"] <= box.power_limit_w)
         found.append([values[o] if kept else math.inf for o in box.objectives])
-    return Run(curve(np.array(found), exact, log=True).tolist(), wall, cpu)
+    shares = curve(np.array(found), exact, log=True)
+    return Run(box_name, name, seed, shares.round(4).tolist(), np.round(wall, 4).tolist(), round(cpu, 2))
 
 
-def summary(box: str, name: str, runs: list[Run]) -> dict[str, Any]:
-    """Medians over seeds, and the time of proposals."""
+def held_runs(path: Path, trials: int) -> list[Run]:
+    """The runs that a file holds, none where there is no file.
+
+    Raises:
+        UserError: They have another number of trials.
+    """
+    runs = [Run(**r) for r in json.loads(path.read_text())] if path.exists() else []
+    for r in runs:
+        if len(r.shares) != trials:
+            raise UserError(
+                f"{path} holds a run of {len(r.shares)} trials, expected {trials}", hint="give another --out"
+            )
+    return runs
+
+
+def summary(runs: list[Run]) -> dict[str, Any]:
+    """Medians over the seeds of one optimiser on one box, and the time of proposals."""
     shares = np.median([r.shares for r in runs], axis=0)
     wall = np.concatenate([r.wall_s for r in runs])
     return {
-        "box": box,
-        "optimizer": name,
+        "box": runs[0].box,
+        "optimizer": runs[0].optimizer,
         "seeds": len(runs),
         "shares": {m: round(float(shares[m - 1]), 3) for m in MARKS if m <= len(shares)},
         "last": [round(r.shares[-1], 3) for r in runs],
@@ -260,6 +279,14 @@ def summary(box: str, name: str, runs: list[Run]) -> dict[str, Any]:
         "wall_s_longest": round(float(wall.max()), 3),
         "cpu_s_per_run": round(float(np.mean([r.cpu_s for r in runs])), 1),
     }
+
+
+def summaries(runs: list[Run]) -> list[dict[str, Any]]:
+    """One summary for each box and optimiser, best first in each box."""
+    pairs = dict.fromkeys((r.box, r.optimizer) for r in runs)
+    found = [summary([r for r in runs if (r.box, r.optimizer) == pair]) for pair in pairs]
+    boxes = list(dict.fromkeys(r.box for r in runs))
+    return sorted(found, key=lambda s: (boxes.index(s["box"]), -float(np.median(s["last"]))))
 
 
 def write_table(path: Path, results: list[dict[str, Any]]) -> None:
@@ -285,20 +312,18 @@ def main(arguments: list[str]) -> None:
     options = parser.parse_args(arguments)
     if options.smoke:
         options.boxes, options.optimizers, options.trials = ["small"], ["mobo:black=1", "nsga2:5=1"], 8
+    runs = held_runs(options.out, options.trials)
     for box_name in options.boxes:
-        box = box_of(box_name)
-        exact = box.exact_front()
+        exact = box_of(box_name).exact_front()
         for text in options.optimizers:
             name, _, count = text.partition("=")
-            runs: list[Run] = []
+            held = {r.seed for r in runs if (r.box, r.optimizer) == (box_name, name)}
             for seed in range(options.seed, options.seed + int(count or 1)):
-                runs.append(run(name, box, exact, seed, options.trials))
-                result = summary(box_name, name, runs)
-                kept = json.loads(options.out.read_text()) if options.out.exists() else []
-                kept = [r for r in kept if (r["box"], r["optimizer"]) != (box_name, name)]
-                write_json(options.out, [*kept, result])
-                write_table(options.out.with_suffix(".csv"), [*kept, result])
-            print(json.dumps(result), flush=True)
+                if seed not in held:
+                    runs.append(run(name, box_name, exact, seed, options.trials))
+                    write_json(options.out, [asdict(r) for r in runs])
+                    write_table(options.out.with_suffix(".csv"), summaries(runs))
+            print(json.dumps(summary([r for r in runs if (r.box, r.optimizer) == (box_name, name)])), flush=True)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ discrete search of it (`candidates`). A proposal is a function of the history an
   (MORBO, Daulton et al. 2022).
 * Feasibility: A Gaussian process of labels, and Bayesian logistic regression over logarithms of sizes, say which
   designs fail. Bounded metrics are modelled like objectives. Designs that work with a probability below a quarter
-  wait.
+  wait. While failures are frequent, candidates stay near designs that work (`nearby`).
 * First designs: Presets, then all sizes at a half, a quarter and three quarters of their range; then the model.
 * Batches: A pending design counts as evaluated at its predicted value (Kriging believer).
 """
@@ -39,6 +39,7 @@ from codesign.optim.acquisition import (
     probability_of_improvement,
 )
 from codesign.optim.bounded import bounds_for
+from codesign.optim.nearby import nearby_of
 from codesign.optim.optimizer import satisfied
 from codesign.optim.protocols import Floats, History, Indices, Problem
 from codesign.optim.surrogate import MetricModel, Surrogate, fit_earlier, fit_surrogate
@@ -118,12 +119,17 @@ class Mobo:
         starts, steps = self.starts, None
         if (region := self._region(history)) is not None:
             starts, steps = min(starts, trust_region.STARTS), trust_region.STEPS
+        near = nearby_of(self.problem, history) if region is None else None
         history, looked_at, iterations = self._looked_at(history, region, rng)
         surrogate = fit_surrogate(self.problem, history, self.earlier, gp.Prior(), iterations)
+        if near is not None:
+            looked_at = near.among(np.concatenate([looked_at, near.candidates(rng)]), known)
         pool = candidates.unique_new(self.problem.space, looked_at, known)
         pool = self._screened(surrogate, history, pool, rng)
         while len(chosen) < count and len(pool):
-            score = self._acquisition(surrogate, history, pending, rng)
+            score: candidates.Score = self._acquisition(surrogate, history, pending, rng)
+            if near is not None:
+                score = near.limited(score)
             row = candidates.maximise(self.problem.space, score, pool, known, starts, steps)
             known.add(row.tobytes())
             chosen.append(row)

@@ -12,14 +12,19 @@ from experiments import optimizer_peers
 from experiments.outer_loop import box_of
 
 
-def test_shares_and_times_are_written_for_each_optimiser(tmp_path: Path) -> None:
+def test_runs_are_kept_and_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "peers.json"
     optimizer_peers.main(["--smoke", "--out", str(out)])
-    written = json.loads(out.read_text())
-    assert [r["optimizer"] for r in written] == ["mobo:black", "nsga2:5"]
-    for result in written:
-        assert 0.0 < result["shares"]["8"] <= 1.0
-        assert result["wall_s_median"] <= result["wall_s_longest"]
+    runs = json.loads(out.read_text())
+    assert [(r["optimizer"], r["seed"]) for r in runs] == [("mobo:black", 0), ("nsga2:5", 0)]
+    for run in runs:
+        assert len(run["shares"]) == len(run["wall_s"]) == 8
+        assert 0.0 < run["shares"][-1] <= 1.0
+    assert out.with_suffix(".csv").read_text().count("`small`") == 2
+    monkeypatch.setattr(optimizer_peers, "run", lambda *_: pytest.fail("it was run again"))
+    optimizer_peers.main(["--smoke", "--out", str(out)])
+    with pytest.raises(UserError, match="holds a run of 8 trials, expected 40"):
+        optimizer_peers.main(["--boxes", "small", "--optimizers", "nsga2:5=1", "--out", str(out)])
 
 
 def test_ax_that_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
