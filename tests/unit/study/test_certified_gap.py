@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from codesign.core.errors import UserError
-from codesign.library import exploring
+from codesign.library.studies import explore
 from codesign.optim.pareto import front
 from codesign.report.compare import compare, comparison_json, describe
 from codesign.report.study_page import report_data
@@ -97,7 +97,7 @@ def test_comparisons_show_the_factor(tmp_path: Path) -> None:
 
 
 def test_the_library_says_the_same(tmp_path: Path) -> None:
-    result = exploring.explore(asked(tmp_path, 3, 0.5, "random", "power_w<=2"))
+    result = explore(asked(tmp_path, 3, 0.5, "random", "power_w<=2"))
     assert result.certified is not None and result.to_json()["certified_factor"] == result.certified.factor
     result.close()
 
