@@ -8,7 +8,7 @@ import numpy as np
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.optim.evolution import WORST, violations
-from codesign.optim.protocols import History, Indices, Problem
+from codesign.optim.protocols import Floats, History, Indices, Problem
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
@@ -98,8 +98,9 @@ class OptunaSampler:
             directions=["minimize"] * len(self.problem.objectives), sampler=self._make_sampler(seed)
         )
         violation = violations(self.problem, history)
+        missing = self._missing(history)
         for row, values, excess in zip(history.indices.tolist(), history.objectives, violation, strict=True):
-            told = np.where(np.isfinite(values), values, WORST)
+            told = np.where(np.isfinite(values), values, missing)
             study.add_trial(
                 optuna.trial.create_trial(
                     params=dict(zip(self.problem.space.names, row, strict=True)),
@@ -109,6 +110,13 @@ class OptunaSampler:
                 )
             )
         return study
+
+    def _missing(self, history: History) -> Floats:
+        """What is told of a design without metrics: ``m``; to processes the worst seen, since they standardise what they are told."""
+        seen = np.isfinite(history.objectives).all(axis=1)
+        if self.sampler == "gp" and seen.any():
+            return np.asarray(history.objectives[seen].max(axis=0))
+        return np.full(len(self.problem.objectives), WORST)
 
     def _make_sampler(self, seed: int) -> Any:
         from optuna import samplers

@@ -143,3 +143,14 @@ def test_hypervolume_wants_a_reference_point() -> None:
     with pytest.raises(UserError, match="no reference point"):
         make().hypervolume()
     assert make(reference_point=[1, 1]).hypervolume() == 0.0
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_processes_of_optuna_are_told_the_worst_seen_of_designs_that_failed() -> None:
+    from codesign.optim.optuna_samplers import OptunaSampler
+
+    optimizer = codesign.optim.create("optuna:gp", Space([Integer("a", 0, 5)]), ["x", "y"])
+    for a, values in ((0, {"x": 1.0, "y": 9.0}), (1, {}), (2, {"x": 4.0, "y": 2.0})):
+        optimizer.tell({"a": a}, values, feasible=bool(values))
+    study = OptunaSampler(optimizer.problem, "gp")._study(optimizer.history(), 0)
+    assert [t.values for t in study.trials] == [[1.0, 9.0], [4.0, 9.0], [4.0, 2.0]]
