@@ -29,7 +29,8 @@ from codesign.scheduling.segments.kernels.machine import (
     Scratch,
     Tokens,
 )
-from codesign.scheduling.segments.kernels.placed_leaf import mix, place_leaf, slot_layout, whole_batch
+from codesign.scheduling.segments.kernels.placed_leaf import place_leaf, slot_layout
+from codesign.scheduling.segments.kernels.tile_figures import mix, whole_batch
 from codesign.scheduling.segments.kernels.traffic import between_layers
 from codesign.scheduling.segments.kernels.tree import (
     LEAF,

@@ -10,7 +10,8 @@ from codesign.scheduling.segments.kernels.segment_cost import tree_cost
 from codesign.scheduling.segments.kernels.tree import LEAF, SPACE, TIME
 from codesign.scheduling.segments.kernels.tree_search import write_option
 from codesign.scheduling.segments.layers import LayerKind, SegmentLayer, SegmentNetwork
-from codesign.scheduling.segments.search import SearchSettings, TreeSearch, orders_of
+from codesign.scheduling.segments.search import SearchSettings, TreeSearch
+from codesign.scheduling.segments.search_start import orders_of
 
 
 def layer(name: str, inputs: tuple[int, ...], k: int = 32) -> SegmentLayer:
@@ -70,11 +71,12 @@ def test_blocks_of_a_cut_in_space_have_about_equal_work() -> None:
 def test_the_start_takes_the_order_of_the_best_tree() -> None:
     search = a_search(HEADS)
     value = search.start(4)
-    kept = search.order.tolist()
+    start = search.starter
+    kept = start.order.tolist()
     others = []
     for order in orders_of(HEADS):
-        search.order = order
-        options, costs = search._priced(4, 1, (0.0, float("inf")), 4, True)
-        others.append((search._cut(1, options, costs, float("inf")), order.tolist()))
+        start.order = order
+        options, costs = start._priced(4, 1, (0.0, float("inf")), 4, True)
+        others.append((start._cut(1, options, costs, float("inf")), order.tolist()))
     assert kept == min(others, key=lambda other: other[0])[1]
     assert value <= min(others)[0]
