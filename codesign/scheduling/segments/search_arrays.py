@@ -23,6 +23,9 @@ MOST_EDGES = 60
 SLOT_BYTES = 96 * 2**20
 """Memory for placed leaves."""
 
+EDGE_BYTES = 48 * 2**20
+"""Memory for words between placed leaves."""
+
 SEGMENT_ENTRIES = 2**17
 """Segments whose costs are kept."""
 
@@ -112,11 +115,13 @@ def make_caches(problem: Problem) -> Caches:
     sites = (problem.fabric.width + 2) * problem.fabric.height
     counter = fabric.counter_size(problem.fabric)
     slot = 8 * (3 * cores * 8 + 3 * (cores + 1) + 3 * cores + counter + 3 * sites + 8)
+    edges = EDGE_BYTES // (8 * counter)
     slots = min(max(2 * layers, SLOT_BYTES // slot), 2**14)
     return Caches(
         np.full((rows, batches, cores + 1, RANKS), -2, np.int64),
         np.zeros((rows, batches, len(problem.parts)), np.int64),
         np.zeros((rows, batches, len(problem.parts), core_mapper.FIGURES + 1)),
+        np.zeros(slots, np.int64),
         np.zeros(slots, np.int64),
         np.zeros(slots, np.int64),
         np.zeros((slots, 3), np.int64),
@@ -126,6 +131,8 @@ def make_caches(problem: Problem) -> Caches:
         np.zeros((slots, counter), np.int64),
         np.zeros((slots, 3)),
         np.zeros((slots, 3, sites), np.int64),
+        np.zeros(edges, np.int64),
+        np.zeros((edges, counter), np.int64),
         np.zeros(SEGMENT_ENTRIES, np.int64),
         np.zeros((SEGMENT_ENTRIES, 2)),
         np.zeros(4, np.int64),

@@ -135,7 +135,7 @@ def next_packet(packets: Packets, network: Network, r: int, t: int) -> int:
     if at == network.first[r + 1]:
         return NOBODY
     packet = network.queue[at]
-    return NOBODY if packets.waits[packet] > 0 or packets.created[packet] > t else packet  # type: ignore[no-any-return]
+    return NOBODY if packets.waits[packet] > 0 or packets.created[packet] > t else packet
 
 
 @njit_inline

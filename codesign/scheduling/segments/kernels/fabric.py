@@ -158,7 +158,7 @@ def _part_of_way(fabric: Fabric, which: int, words: int) -> int:
     """Begin a multicast over one of the ways; returns its part of the words: equal ones where there are two (rule M115)."""
     ways = fabric.before.shape[0]
     fabric.mark[fabric.mark.shape[0] - 1] += 1
-    return words * (which + 1) // ways - words * which // ways
+    return words * (which + 1) // ways - words * which // ways  # type: ignore[no-any-return]
 
 
 @njit

@@ -96,6 +96,7 @@ class Caches(NamedTuple):
             equal shape share the rows of the first.
         core_figures: Of one core's tile.
         leaf_keys: Key of each slot of placed leaves; 0 is empty.
+        leaf_places: Key of what a slot's layout depends on alone.
         leaf_stamps: Evaluation that used a slot last.
         leaf_counts: Numbers of tiles and groups.
         leaf_boxes: Ranges of tiles, input groups, weight groups, slots x 3 x cores x 8.
@@ -104,6 +105,8 @@ class Caches(NamedTuple):
         leaf_counters: Words that do not come from other cores.
         leaf_figures: Energy without words, cycles, feasible.
         leaf_usage: Bytes on each site, slots x 3 x sites.
+        edge_keys: Key of two layouts and of an edge between their layers.
+        edge_counters: Words of the edge.
         segment_keys: Key of each segment seen.
         segment_costs: Its energy and time; the time is negative where it is no scheme.
         counts: Segments evaluated, segments asked for, leaves placed, evaluation stamp.
@@ -113,6 +116,7 @@ class Caches(NamedTuple):
     core_known: IntArray
     core_figures: FloatArray
     leaf_keys: IntArray
+    leaf_places: IntArray
     leaf_stamps: IntArray
     leaf_counts: IntArray
     leaf_boxes: IntArray
@@ -121,6 +125,8 @@ class Caches(NamedTuple):
     leaf_counters: IntArray
     leaf_figures: FloatArray
     leaf_usage: IntArray
+    edge_keys: IntArray
+    edge_counters: IntArray
     segment_keys: IntArray
     segment_costs: FloatArray
     counts: IntArray

@@ -108,15 +108,13 @@ def place_leaf(
     way = choice % ORDERS
     if problem.limits.shape[0] > 1:  # weights of kinds
         way += code * CHOICES
-    key = mix(
-        mix(mix(problem.kin[layer, FED] * 128 + batch_at, first * 4096 + cores), row * ORDERS + way),
-        on_chip * 2 + stored,
-    )
+    place = mix(mix(problem.kin[layer, FED] * 128 + batch_at, first * 4096 + cores), row * ORDERS + way)
+    key = mix(place, on_chip * 2 + stored)
     slot = _find_slot(caches, key)
     known = caches.leaf_keys[slot] == key
     caches.leaf_stamps[slot] = caches.counts[STAMP]
     if not known:
-        caches.leaf_keys[slot] = key
+        caches.leaf_keys[slot], caches.leaf_places[slot] = key, place
         caches.counts[PLACED] += 1
         _fill_slot(problem, caches, slot, layer, batch_at, first, row, choice, on_chip, stored)
     return slot
