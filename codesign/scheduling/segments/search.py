@@ -213,7 +213,7 @@ class TreeSearch:
         for _ in range(MOST_MAPPED):
             new = map_tiles(self.evaluator, self.problem, self.tree(self.best))
             if new:
-                for held in (self.caches.leaf_keys, self.caches.edge_keys, self.caches.segment_keys):
+                for held in (self.caches.leaf_keys, self.scratch.edge_keys, self.caches.segment_keys):
                     held[:] = 0
             value = self.value(self.best)
             if not new and value < self.mapped_value:

@@ -12,7 +12,7 @@ from codesign.core.kernel_library import FloatArray, IntArray
 from codesign.scheduling.segments.evaluate import Evaluator
 from codesign.scheduling.segments.kernels import core_mapper, fabric, tree_search
 from codesign.scheduling.segments.kernels import tree as tree_kernels
-from codesign.scheduling.segments.kernels.machine import RANKS, Caches, Problem, Scratch, Tokens
+from codesign.scheduling.segments.kernels.machine import PLACE, RANKS, Caches, Problem, Scratch, Tokens
 from codesign.scheduling.segments.kernels.segment_cost import tree_cost
 from codesign.scheduling.segments.leaf_parts import EXACT_ENTRIES
 from codesign.scheduling.segments.system_arrays import mean_way
@@ -115,7 +115,6 @@ def make_caches(problem: Problem) -> Caches:
     sites = (problem.fabric.width + 2) * problem.fabric.height
     counter = fabric.counter_size(problem.fabric)
     slot = 8 * (3 * cores * 8 + 3 * (cores + 1) + 3 * cores + counter + 3 * sites + 8)
-    edges = EDGE_BYTES // (8 * counter)
     slots = min(max(2 * layers, SLOT_BYTES // slot), 2**14)
     return Caches(
         np.full((rows, batches, cores + 1, RANKS), -2, np.int64),
@@ -123,16 +122,13 @@ def make_caches(problem: Problem) -> Caches:
         np.zeros((rows, batches, len(problem.parts), core_mapper.FIGURES + 1)),
         np.zeros(slots, np.int64),
         np.zeros(slots, np.int64),
-        np.zeros(slots, np.int64),
-        np.zeros((slots, 3), np.int64),
+        np.zeros((slots, PLACE + 1), np.int64),
         np.zeros((slots, 3, cores, 8), np.int64),
         np.zeros((slots, 3, cores + 1), np.int64),
         np.zeros((slots, 3, cores), np.int64),
         np.zeros((slots, counter), np.int64),
         np.zeros((slots, 3)),
         np.zeros((slots, 3, sites), np.int64),
-        np.zeros(edges, np.int64),
-        np.zeros((edges, counter), np.int64),
         np.zeros(SEGMENT_ENTRIES, np.int64),
         np.zeros((SEGMENT_ENTRIES, 2)),
         np.zeros(4, np.int64),
@@ -155,12 +151,14 @@ def make_scratch(problem: Problem) -> Scratch:
     tree = tree_kernels.Tree(
         unit_time=np.zeros((nodes, len(problem.limits))), **{name: np.zeros(nodes, np.int64) for name in names}
     )
+    counter = fabric.counter_size(problem.fabric)
+    edges = EDGE_BYTES // (8 * counter)
     row = [np.zeros(layers + 1, np.int64) for _ in range(7)]
     row[4][:] = -1
     return Scratch._make(
         [
             tree,
-            np.zeros((nodes, fabric.counter_size(problem.fabric)), np.int64),
+            np.zeros((nodes, counter), np.int64),
             np.zeros((nodes, 1)),
             np.zeros(nodes, np.int64),
             np.zeros(nodes, np.int64),
@@ -168,6 +166,8 @@ def make_scratch(problem: Problem) -> Scratch:
             *row,
             np.zeros(nodes, np.int64),
             np.zeros(nodes, np.int64),
+            np.zeros(edges, np.int64),
+            np.zeros((edges, counter), np.int64),
         ]
     )
 

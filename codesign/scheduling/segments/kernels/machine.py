@@ -96,17 +96,14 @@ class Caches(NamedTuple):
             equal shape share the rows of the first.
         core_figures: Of one core's tile.
         leaf_keys: Key of each slot of placed leaves; 0 is empty.
-        leaf_places: Key of what a slot's layout depends on alone.
         leaf_stamps: Evaluation that used a slot last.
-        leaf_counts: Numbers of tiles and groups.
+        leaf_counts: Numbers of tiles and groups, and a key of all that the layout depends on.
         leaf_boxes: Ranges of tiles, input groups, weight groups, slots x 3 x cores x 8.
         leaf_starts: Of the groups, slots x 3 x cores + 1.
         leaf_sites: slots x 3 x cores.
         leaf_counters: Words that do not come from other cores.
         leaf_figures: Energy without words, cycles, feasible.
         leaf_usage: Bytes on each site, slots x 3 x sites.
-        edge_keys: Key of two layouts and of an edge between their layers.
-        edge_counters: Words of the edge.
         segment_keys: Key of each segment seen.
         segment_costs: Its energy and time; the time is negative where it is no scheme.
         counts: Segments evaluated, segments asked for, leaves placed, evaluation stamp.
@@ -116,7 +113,6 @@ class Caches(NamedTuple):
     core_known: IntArray
     core_figures: FloatArray
     leaf_keys: IntArray
-    leaf_places: IntArray
     leaf_stamps: IntArray
     leaf_counts: IntArray
     leaf_boxes: IntArray
@@ -125,14 +121,15 @@ class Caches(NamedTuple):
     leaf_counters: IntArray
     leaf_figures: FloatArray
     leaf_usage: IntArray
-    edge_keys: IntArray
-    edge_counters: IntArray
     segment_keys: IntArray
     segment_costs: FloatArray
     counts: IntArray
 
 
 EVALUATED, ASKED, PLACED, STAMP = 0, 1, 2, 3
+
+PLACE = 3
+"""Column of `Caches.leaf_counts` with the key."""
 
 
 class Tokens(NamedTuple):
@@ -175,6 +172,8 @@ class Scratch(NamedTuple):
         segment_of: First token of the segment of each layer.
         parent: Of each token.
         batch: Of each token.
+        edge_keys: Key of two layouts and of an edge between their layers.
+        edge_counters: Words of that edge.
     """
 
     tree: Tree
@@ -192,3 +191,5 @@ class Scratch(NamedTuple):
     segment_of: IntArray
     parent: IntArray
     batch: IntArray
+    edge_keys: IntArray
+    edge_counters: IntArray

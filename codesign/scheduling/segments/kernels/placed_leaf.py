@@ -13,6 +13,7 @@ from codesign.scheduling.segments.kernels.machine import (
     CHOICES,
     FED,
     ORDERS,
+    PLACE,
     PLACED,
     RANKS,
     SHAPED,
@@ -114,7 +115,7 @@ def place_leaf(
     known = caches.leaf_keys[slot] == key
     caches.leaf_stamps[slot] = caches.counts[STAMP]
     if not known:
-        caches.leaf_keys[slot], caches.leaf_places[slot] = key, place
+        caches.leaf_keys[slot], caches.leaf_counts[slot, PLACE] = key, place
         caches.counts[PLACED] += 1
         _fill_slot(problem, caches, slot, layer, batch_at, first, row, choice, on_chip, stored)
     return slot

@@ -23,6 +23,7 @@ from codesign.scheduling.segments.kernels.machine import (
     EVALUATED,
     HOP_PJ,
     LANE_PJ,
+    PLACE,
     STAMP,
     Caches,
     Problem,
@@ -192,11 +193,11 @@ def _add_on_chip(problem: Problem, caches: Caches, tree: Tree, scratch: Scratch,
         if (bits >> (e - start)) & 1 == 1:
             leaf = scratch.leaf_of[producer]
             made = scratch.slots[leaf]
-            key = mix(mix(caches.leaf_places[made], caches.leaf_places[mine]), e - start)
-            at = (key & 0x7FFFFFFFFFFF) % caches.edge_keys.shape[0]
-            words = caches.edge_counters[at]
-            if caches.edge_keys[at] != key:
-                caches.edge_keys[at] = key
+            key = mix(mix(caches.leaf_counts[made, PLACE], caches.leaf_counts[mine, PLACE]), e - start)
+            at = (key & 0x7FFFFFFFFFFF) % scratch.edge_keys.shape[0]
+            words = scratch.edge_counters[at]
+            if scratch.edge_keys[at] != key:
+                scratch.edge_keys[at] = key
                 batches = scratch.leaf_batch[leaf], tree.batch[node]
                 _between(problem, caches, made, mine, e < middle, shift, batches, words)
             counter[:] += words
