@@ -34,6 +34,9 @@ from codesign.scheduling.segments.kernels.traffic import (
     written_outputs,
 )
 
+WAYS = 1024
+"""More than there are orders of up to four dimensions, to the base of five."""
+
 
 @njit
 def slot_layout(caches: Caches, slot: int) -> Layout:
@@ -106,10 +109,13 @@ def place_leaf(
     if n == 0:
         return -1
     row = caches.ranked[kind * problem.table.shape[0] + shaped, batch_at, cores, (choice // ORDERS) % RANKS % n]
-    way = choice % ORDERS
+    way = 0
+    for d in problem.orders[choice % ORDERS]:  # dimensions of one part may stand anywhere
+        if problem.parts[row, d] > 1:
+            way = way * 5 + d + 1
     if problem.limits.shape[0] > 1:  # weights of kinds
         way += code * CHOICES
-    place = mix(mix(problem.kin[layer, FED] * 128 + batch_at, first * 4096 + cores), row * ORDERS + way)
+    place = mix(mix(problem.kin[layer, FED] * 128 + batch_at, first * 4096 + cores), row * WAYS + way)
     key = mix(place, on_chip * 2 + stored)
     slot = _find_slot(caches, key)
     known = caches.leaf_keys[slot] == key
