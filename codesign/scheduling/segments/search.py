@@ -42,6 +42,9 @@ LEAST_FALL = 10.0
 RETURN_SHARE = 0.85
 """Share of the annealing after which it goes on from the best tree."""
 
+MOST_DESCENTS = 4
+"""Most descents from the start before that; each has as many trees as a long search at least."""
+
 
 @final
 class NothingFitsError(UserError):
@@ -111,7 +114,7 @@ class TreeSearch:
         self.problem = problem_arrays(evaluator, batch, settings.least_use)
         self.caches, self.scratch = make_caches(self.problem), make_scratch(self.problem)
         n = len(evaluator.network.layers)
-        self.current, self.trial, self.room, self.best = (make_tokens(n) for _ in range(4))
+        self.current, self.trial, self.room, self.first, self.best = (make_tokens(n) for _ in range(5))
         self.goal = np.array([settings.energy_power, settings.time_power])
         self.workspace = Workspace(self.problem, self.caches, self.scratch, self.goal)
         seconds = settings.seconds if settings.steps is None else None
@@ -164,14 +167,22 @@ class TreeSearch:
         steps, fixed = CHUNK, settings.steps
         if fixed is not None:
             steps = max(1, fixed // 100)
-        expected = float(steps if fixed is None else fixed)
+        expected, descent = float(steps if fixed is None else fixed), 0
+        moves.copy_tokens(self.current, self.first)
         while self.steps < fixed if fixed is not None else spent < settings.seconds:
             share = (spent - opened) / max(settings.seconds - opened, 1e-9) if fixed is None else self.steps / fixed
-            hot = max(settings.hot * self._warmth(expected), LEAST_FALL * settings.cold)
-            schedule[2:] = hot * (settings.cold / hot) ** share
+            descents = self._descents(expected)
+            hot = max(settings.hot * self._warmth(expected / descents), LEAST_FALL * settings.cold)
             if share > RETURN_SHARE:
                 moves.copy_tokens(self.best, self.current)
                 schedule[0] = schedule[1]
+            elif int(share / RETURN_SHARE * descents) > descent:
+                descent = int(share / RETURN_SHARE * descents)
+                moves.copy_tokens(self.first, self.current)
+                schedule[0] = self.value(self.current)
+            if share <= RETURN_SHARE:
+                share = max(0.0, share * descents - RETURN_SHARE * descent)
+            schedule[2:] = hot * (settings.cold / hot) ** share
             self._anneal(schedule, steps, state)
             if self.problem.mapped.any():
                 self._map_best(schedule)
@@ -228,6 +239,11 @@ class TreeSearch:
         if not np.isfinite(schedule[0]):
             moves.copy_tokens(self.best, self.current)
             schedule[0] = schedule[1]
+
+    def _descents(self, expected: float) -> int:
+        """How often a search of so many trees anneals from the start: once in a short search (rule M53)."""
+        long = LONG * len(self.evaluator.network.layers)
+        return max(1, min(MOST_DESCENTS, int(expected / long)))
 
     def _warmth(self, expected: float) -> float:
         """Share of the temperature at which a search of so many trees starts."""
