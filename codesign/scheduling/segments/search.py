@@ -42,8 +42,8 @@ LEAST_FALL = 10.0
 RETURN_SHARE = 0.85
 """Share of the annealing after which it goes on from the best tree."""
 
-MOST_DESCENTS = 4
-"""Most descents before that, the first half from the start, the others from the best tree; each has the trees of a long search."""
+MOST_DESCENTS = 3
+"""Most descents before that, two from the start and the last from the best tree; each has the trees of a long search at least."""
 
 
 @final
