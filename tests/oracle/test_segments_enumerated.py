@@ -15,7 +15,8 @@ from codesign.scheduling.segments.evaluate import SEMANTICS, Evaluator
 from codesign.scheduling.segments.kernels.segment_cost import number_nodes, segment_cost, tree_cost
 from codesign.scheduling.segments.kernels.tree import LEAF, SPACE, TIME
 from codesign.scheduling.segments.layers import LayerKind, SegmentLayer, SegmentNetwork
-from codesign.scheduling.segments.search import SearchSettings, TreeSearch, layer_kin
+from codesign.scheduling.segments.search import SearchSettings, TreeSearch
+from codesign.scheduling.segments.search_arrays import layer_kin
 from codesign.scheduling.segments.segment_tree import Cut
 
 Shape = int | tuple[int, int, tuple["Shape", ...]]

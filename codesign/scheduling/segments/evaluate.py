@@ -13,7 +13,7 @@ from codesign.cost.cost import Infeasible
 from codesign.scheduling.segments.kernels import core_mapper, fabric, traffic
 from codesign.scheduling.segments.kernels import tree as tree_kernels
 from codesign.scheduling.segments.kernels.layout import Layout
-from codesign.scheduling.segments.kernels.placed_leaf import NEVER
+from codesign.scheduling.segments.kernels.tile_figures import NEVER
 from codesign.scheduling.segments.layers import LayerKind, SegmentNetwork, unit_time
 from codesign.scheduling.segments.layouts import layout_of
 from codesign.scheduling.segments.mapped_cores import MAPPED

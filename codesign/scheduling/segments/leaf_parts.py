@@ -6,17 +6,11 @@ import numpy as np
 
 from codesign.scheduling.segments.evaluate import Evaluator
 from codesign.scheduling.segments.kernels import tree as tree_kernels
+from codesign.scheduling.segments.kernels.kind_shares import chosen_cores, common_kind, leaf_borders
 from codesign.scheduling.segments.kernels.layout import even_borders
 from codesign.scheduling.segments.kernels.machine import ORDERS, RANKS, SHAPED, Caches, Problem
-from codesign.scheduling.segments.kernels.placed_leaf import (
-    batch_index,
-    chosen_cores,
-    common_kind,
-    find_exact,
-    leaf_borders,
-    order_of,
-    tile_key,
-)
+from codesign.scheduling.segments.kernels.placed_leaf import order_of
+from codesign.scheduling.segments.kernels.tile_figures import batch_index, find_exact, tile_key
 from codesign.scheduling.segments.layouts import layout_of
 from codesign.scheduling.segments.mapped_cores import MAPPED
 from codesign.scheduling.segments.segment_tree import Cut, Leaf, leaves

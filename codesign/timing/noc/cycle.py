@@ -129,6 +129,16 @@ def _post(network: Network, t: int, what: int, node: int, channel: int, packet: 
 
 
 @njit_inline
+def next_packet(packets: Packets, network: Network, r: int, t: int) -> int:
+    """The packet that a source is to send in cycle t, -1 for none."""
+    at = network.source[r, AT]
+    if at == network.first[r + 1]:
+        return NOBODY
+    packet = network.queue[at]
+    return NOBODY if packets.waits[packet] > 0 or packets.created[packet] > t else packet
+
+
+@njit_inline
 def inject(
     routers: Routers, traffic: TreeTraffic, packets: Packets, network: Network, t: int, leader: int, round_size: int
 ) -> None:
@@ -139,11 +149,8 @@ def inject(
     totals = network.totals
     totals[WAITING], totals[ROUND_DONE] = 0, 0
     for r in range(routers.nodes):
-        at = network.source[r, AT]
-        if at == network.first[r + 1]:
-            continue
-        packet = network.queue[at]
-        if packets.waits[packet] > 0 or packets.created[packet] > t:
+        packet = next_packet(packets, network, r, t)
+        if packet < 0:
             continue
         totals[WAITING] = 1
         sent = network.source[r, SENT]
@@ -158,6 +165,7 @@ def inject(
         totals[MOVED] = 1
         network.source[r, SENT] = sent + 1
         if sent + 1 == traffic.flits[packet]:
+            at = network.source[r, AT]
             network.source[r, SENT] = 0
             network.source[r, AT] = at + 1
             if r == leader and (at + 1 - network.first[r]) % round_size == 0:

@@ -18,7 +18,7 @@ import numpy as np
 from codesign.core.jit import njit
 from codesign.core.kernel_library import IntArray
 from codesign.cost.mesh import LOCAL
-from codesign.timing.noc.cycle import reach_leaf
+from codesign.timing.noc.cycle import next_packet, reach_leaf
 from codesign.timing.noc.state import (
     AT,
     CYCLE,
@@ -106,11 +106,8 @@ def run_hub_cycle(routers: Routers, traffic: TreeTraffic, packets: Packets, netw
 def _take_in(routers: Routers, traffic: TreeTraffic, packets: Packets, network: Network, hub: Hub, t: int) -> None:
     """The next packet of every source into a free channel of its own (H1)."""
     for r in range(routers.nodes):
-        at = network.source[r, AT]
-        if at == network.first[r + 1]:
-            continue
-        packet = network.queue[at]
-        if packets.waits[packet] > 0 or packets.created[packet] > t:
+        packet = next_packet(packets, network, r, t)
+        if packet < 0:
             continue
         network.totals[WAITING] = 1
         if hub.free[r] > t:
@@ -126,7 +123,7 @@ def _take_in(routers: Routers, traffic: TreeTraffic, packets: Packets, network: 
                 hub.free[r] = t + traffic.flits[packet]
                 hub.busy[0] += 1
                 packets.inject[packet] = t
-                network.source[r, AT] = at + 1
+                network.source[r, AT] += 1
                 network.totals[HIGHEST] = max(network.totals[HIGHEST], packet)
                 network.totals[MOVED] = 1
                 break

@@ -45,7 +45,7 @@ class Fabric(NamedTuple):
         ports: Sites of the ports of each DRAM, drams x ports.
         links: Of all links the rows `BETWEEN`, `INSIDE`, `START`.
         before: Last link on the way from a place to another, ways x places x places; empty on a mesh with X-Y routing.
-        mark: Room: the multicast that reached each place last, and behind them how many there were.
+        mark: Room: what was sent over each place last, by number, and behind them how many there were.
         counting: `SET`, `GEMINI` or `OWN`: whose rules count hops between dies and divide batches.
         drop_shifted: Whether a consumer's range that starts before its producer's channels gives no traffic (a fault of the release).
         fill: Cycles from the first word of a step to its last on an empty way; 0 where links bound whole segments alone (rule M33).
@@ -141,44 +141,34 @@ def _unicast_crossings(fabric: Fabric, source: int, target: int) -> int:
 
 
 @njit
-def _to_one(fabric: Fabric, counter: IntArray, source: int, target: int, words: int) -> int:
-    """Send words over the way to a target, in equal parts where there are two ways; returns words x pitches (rule M115)."""
-    ways, total = fabric.before.shape[0], 0
-    for which in range(ways):
-        part = words * (which + 1) // ways - words * which // ways
-        at = target
-        while at != source:
-            link = fabric.before[which, source, at]
-            counter[LINKS + link] += part
-            total += part * (fabric.links[INSIDE, link] + fabric.links[BETWEEN, link])
-            at = fabric.links[START, link]
+def _along_way(fabric: Fabric, counter: IntArray, which: int, source: int, target: int, words: int) -> int:
+    """Send words from a source over one way to a target, as far as the last multicast has not been; words x pitches."""
+    stamp, at, total = fabric.mark[fabric.mark.shape[0] - 1], target, 0
+    while at != source and fabric.mark[at] != stamp:
+        fabric.mark[at] = stamp
+        link = fabric.before[which, source, at]
+        counter[LINKS + link] += words
+        total += words * (fabric.links[INSIDE, link] + fabric.links[BETWEEN, link])
+        at = fabric.links[START, link]
     return total
 
 
 @njit
-def _to_group(fabric: Fabric, counter: IntArray, source: int, targets: IntArray, words: int) -> int:
-    """Send words over the union of the ways to all targets, as `_to_one`."""
-    ways, last, total = fabric.before.shape[0], fabric.mark.shape[0] - 1, 0
-    for which in range(ways):
-        part = words * (which + 1) // ways - words * which // ways
-        fabric.mark[last] += 1
-        stamp = fabric.mark[last]
-        for t in range(targets.shape[0]):
-            at = targets[t]
-            while at != source and fabric.mark[at] != stamp:
-                fabric.mark[at] = stamp
-                link = fabric.before[which, source, at]
-                counter[LINKS + link] += part
-                total += part * (fabric.links[INSIDE, link] + fabric.links[BETWEEN, link])
-                at = fabric.links[START, link]
-    return total
+def _part_of_way(fabric: Fabric, which: int, words: int) -> int:
+    """Begin a multicast over one of the ways; returns its part of the words: equal ones where there are two (rule M115)."""
+    ways = fabric.before.shape[0]
+    fabric.mark[fabric.mark.shape[0] - 1] += 1
+    return words * (which + 1) // ways - words * which // ways  # type: ignore[no-any-return]
 
 
 @njit
 def unicast(fabric: Fabric, counter: IntArray, source: int, target: int, words: int) -> int:
     """Send words along x, then along y; returns words x links (rule M21)."""
     if fabric.before.shape[0] > 0:
-        return _to_one(fabric, counter, source, target, words)
+        total = 0
+        for which in range(fabric.before.shape[0]):
+            total += _along_way(fabric, counter, which, source, target, _part_of_way(fabric, which, words))
+        return total
     height = fabric.height
     sx, sy, tx, ty = source // height, source % height, target // height, target % height
     _along_x(fabric, counter, sx, tx, sy, words)
@@ -201,7 +191,12 @@ def multicast(fabric: Fabric, counter: IntArray, source: int, targets: IntArray,
         Words x links.
     """
     if fabric.before.shape[0] > 0:
-        return _to_group(fabric, counter, source, targets, words)
+        total = 0
+        for which in range(fabric.before.shape[0]):
+            part = _part_of_way(fabric, which, words)
+            for t in range(targets.shape[0]):
+                total += _along_way(fabric, counter, which, source, targets[t], part)
+        return total
     height = fabric.height
     n = targets.shape[0]
     sx, sy = source // height, source % height

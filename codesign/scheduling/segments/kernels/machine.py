@@ -97,7 +97,7 @@ class Caches(NamedTuple):
         core_figures: Of one core's tile.
         leaf_keys: Key of each slot of placed leaves; 0 is empty.
         leaf_stamps: Evaluation that used a slot last.
-        leaf_counts: Numbers of tiles and groups.
+        leaf_counts: Numbers of tiles and groups, and a key of all that the layout depends on.
         leaf_boxes: Ranges of tiles, input groups, weight groups, slots x 3 x cores x 8.
         leaf_starts: Of the groups, slots x 3 x cores + 1.
         leaf_sites: slots x 3 x cores.
@@ -127,6 +127,9 @@ class Caches(NamedTuple):
 
 
 EVALUATED, ASKED, PLACED, STAMP = 0, 1, 2, 3
+
+PLACE = 3
+"""Column of `Caches.leaf_counts` with the key."""
 
 
 class Tokens(NamedTuple):
@@ -169,6 +172,8 @@ class Scratch(NamedTuple):
         segment_of: First token of the segment of each layer.
         parent: Of each token.
         batch: Of each token.
+        edge_keys: Key of two layouts and of an edge between their layers.
+        edge_counters: Words of that edge.
     """
 
     tree: Tree
@@ -186,3 +191,5 @@ class Scratch(NamedTuple):
     segment_of: IntArray
     parent: IntArray
     batch: IntArray
+    edge_keys: IntArray
+    edge_counters: IntArray

@@ -14,8 +14,9 @@ from codesign.scheduling.segments.kernels.machine import (
     Scratch,
     Tokens,
 )
-from codesign.scheduling.segments.kernels.placed_leaf import batch_index, rank_partitions
+from codesign.scheduling.segments.kernels.partition_ranks import rank_partitions
 from codesign.scheduling.segments.kernels.segment_cost import build_segment
+from codesign.scheduling.segments.kernels.tile_figures import batch_index
 from codesign.scheduling.segments.kernels.tree import LEAF, SPACE, TIME, assign_cores, find_stages
 
 CHOICE, GROUPS, FLIP, DISSOLVE, WRAP, SWAP, PULL, PUSH, BORDER, SPLIT, MERGE, SHIFT, JUMP, ALIGN = range(14)

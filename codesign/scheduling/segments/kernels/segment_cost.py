@@ -23,13 +23,15 @@ from codesign.scheduling.segments.kernels.machine import (
     EVALUATED,
     HOP_PJ,
     LANE_PJ,
+    PLACE,
     STAMP,
     Caches,
     Problem,
     Scratch,
     Tokens,
 )
-from codesign.scheduling.segments.kernels.placed_leaf import mix, place_leaf, slot_layout, whole_batch
+from codesign.scheduling.segments.kernels.placed_leaf import place_leaf, slot_layout
+from codesign.scheduling.segments.kernels.tile_figures import mix, whole_batch
 from codesign.scheduling.segments.kernels.traffic import between_layers
 from codesign.scheduling.segments.kernels.tree import (
     LEAF,
@@ -151,11 +153,34 @@ def _link(problem: Problem, tree: Tree, scratch: Scratch, segment: int, chip: In
 
 
 @njit
+def _between(
+    problem: Problem,
+    caches: Caches,
+    source: int,
+    target: int,
+    of_inputs: bool,
+    shift: int,
+    batches: tuple[int, int],
+    out: IntArray,
+) -> None:
+    """Words from the cores of a placed leaf to those of another, which reads them as inputs or as weights."""
+    made, mine = slot_layout(caches, source), slot_layout(caches, target)
+    n = mine.counts[1] if of_inputs else mine.counts[2]
+    ranges = mine.in_ranges[:n] if of_inputs else mine.weight_ranges[:n]
+    starts = mine.in_starts if of_inputs else mine.weight_starts
+    members = mine.in_sites if of_inputs else mine.weight_sites
+    tiles, sites = made.tiles[: made.counts[0]], made.tile_sites[: made.counts[0]]
+    from_batch, to_batch = batches
+    out[:] = 0
+    between_layers(problem.fabric, out, tiles, sites, ranges, starts, members, shift, from_batch, to_batch)
+
+
+@njit
 def _add_on_chip(problem: Problem, caches: Caches, tree: Tree, scratch: Scratch, node: int, bits: int) -> None:
-    """Add the words that a leaf receives from other cores to its counter."""
-    layer, leaf = tree.layer[node], tree.leaf_first[node]
-    mine = slot_layout(caches, scratch.slots[leaf])
-    shape = problem.table[layer]
+    """Add the words that a leaf receives from other cores to its counter; those of an edge are found once for two layouts."""
+    layer = tree.layer[node]
+    mine = scratch.slots[tree.leaf_first[node]]
+    shape, counter = problem.table[layer], scratch.counters[node]
     start, middle, past = problem.edges.start[layer], problem.edges.weight_start[layer], problem.edges.start[layer + 1]
     wraps = shape[layout.OUT_K] if shape[layout.TYPE] == layout.ELTWISE else 0
     shift = shape[layout.EXTERNAL_C]
@@ -166,26 +191,16 @@ def _add_on_chip(problem: Problem, caches: Caches, tree: Tree, scratch: Scratch,
             shift = 0
         producer = problem.edges.producer[e]
         if (bits >> (e - start)) & 1 == 1:
-            source = scratch.leaf_of[producer]
-            made = slot_layout(caches, scratch.slots[source])
-            tiles, sites = made.tiles[: made.counts[0]], made.tile_sites[: made.counts[0]]
-            of_inputs = e < middle
-            n = mine.counts[1] if of_inputs else mine.counts[2]
-            ranges = mine.in_ranges[:n] if of_inputs else mine.weight_ranges[:n]
-            starts = mine.in_starts if of_inputs else mine.weight_starts
-            members = mine.in_sites if of_inputs else mine.weight_sites
-            between_layers(
-                problem.fabric,
-                scratch.counters[node],
-                tiles,
-                sites,
-                ranges,
-                starts,
-                members,
-                shift,
-                scratch.leaf_batch[source],
-                tree.batch[node],
-            )
+            leaf = scratch.leaf_of[producer]
+            made = scratch.slots[leaf]
+            key = mix(mix(caches.leaf_counts[made, PLACE], caches.leaf_counts[mine, PLACE]), e - start)
+            at = (key & 0x7FFFFFFFFFFF) % scratch.edge_keys.shape[0]
+            words = scratch.edge_counters[at]
+            if scratch.edge_keys[at] != key:
+                scratch.edge_keys[at] = key
+                batches = scratch.leaf_batch[leaf], tree.batch[node]
+                _between(problem, caches, made, mine, e < middle, shift, batches, words)
+            counter[:] += words
         shift += problem.table[producer, layout.OUT_K]
 
 

@@ -9,8 +9,8 @@ from codesign.core.kernel_library import FloatArray, IntArray
 from codesign.core.rng import RandomState, uniform
 from codesign.scheduling.segments.kernels.machine import FED, Caches, Problem, Scratch, Tokens
 from codesign.scheduling.segments.kernels.moves import copy_tokens, mutate
-from codesign.scheduling.segments.kernels.placed_leaf import mix
 from codesign.scheduling.segments.kernels.segment_cost import needed_later, number_nodes, segment_cost, tree_cost
+from codesign.scheduling.segments.kernels.tile_figures import mix
 from codesign.scheduling.segments.kernels.tree import LEAF, TIME
 
 
