@@ -428,8 +428,9 @@ def main(config: Config) -> dict[str, Any]:
         found |= simulate_all(runs, config.device, config.table)
     if config.in_view:
         found |= compare_searches(runs, config.seed)
-    for run in runs if config.tree else ():
-        judge_tree(run, config.tree)
+    if config.tree is not None:
+        for run in runs:
+            judge_tree(run, config.tree)
     if config.search:
         found |= races(runs, config)
     if config.out is not None:
