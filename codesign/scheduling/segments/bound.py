@@ -56,7 +56,7 @@ from codesign.scheduling.segments.needed_words import (
     spread_of,
     words_of_channel,
 )
-from codesign.scheduling.segments.search import problem_arrays
+from codesign.scheduling.segments.search_arrays import problem_arrays
 
 PRICES = np.logspace(-1.5, 1.5, 48)
 """Prices of time tried, of that at which energy and time count alike; each gives a line that no tree is below."""

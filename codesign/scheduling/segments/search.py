@@ -15,8 +15,7 @@ from codesign.scheduling.segments.kernels import tree as tree_kernels
 from codesign.scheduling.segments.kernels.kind_shares import ALL_KINDS, ONE_KIND
 from codesign.scheduling.segments.kernels.machine import ORDERS, RANKS, Tokens
 from codesign.scheduling.segments.leaf_parts import map_tiles
-from codesign.scheduling.segments.search_arrays import Workspace, make_caches, make_scratch, make_tokens
-from codesign.scheduling.segments.search_arrays import problem_arrays as problem_arrays
+from codesign.scheduling.segments.search_arrays import Workspace, make_caches, make_scratch, make_tokens, problem_arrays
 from codesign.scheduling.segments.search_start import TreeStart
 from codesign.scheduling.segments.segment_tree import Cut
 from codesign.scheduling.segments.token_trees import tree_of, with_parts

@@ -22,10 +22,7 @@ from codesign.scheduling.segments.kernels.machine import (
     Problem,
 )
 from codesign.scheduling.segments.kernels.partition_ranks import rank_partitions
-from codesign.scheduling.segments.kernels.tile_figures import batch_index
-from codesign.scheduling.segments.kernels.tile_figures import core_figures as core_figures
-from codesign.scheduling.segments.kernels.tile_figures import mix as mix
-from codesign.scheduling.segments.kernels.tile_figures import whole_batch as whole_batch
+from codesign.scheduling.segments.kernels.tile_figures import batch_index, mix, whole_batch
 from codesign.scheduling.segments.kernels.traffic import (
     buffer_use,
     channels_from_dram,

@@ -12,7 +12,7 @@ from codesign.scheduling.segments.bound import bound_of, path_shares
 from codesign.scheduling.segments.evaluate import SEMANTICS, Evaluator
 from codesign.scheduling.segments.layers import LayerKind, SegmentLayer, SegmentNetwork
 from codesign.scheduling.segments.needed_words import prices_of
-from codesign.scheduling.segments.search import problem_arrays
+from codesign.scheduling.segments.search_arrays import problem_arrays
 
 SMALL = Buffer(65536, 0.1, 0.1)
 CORE = VectorMacCore(
