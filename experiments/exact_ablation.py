@@ -8,7 +8,6 @@ runs once before it counts; seconds of compiling are taken off. Writes `results.
 import ast
 import math
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -210,10 +209,12 @@ def _exact_at_once(search: PlaceSearch, *arguments: Any) -> None:
     search._first = place_search.EXACT
 
 
-def _watch_all(search: PlaceSearch, *arguments: Any) -> None:
-    _init_search(search, *arguments)
-    every = set(range(1, 1 + search.queue.problem.n_ports))
-    search._slow = defaultdict(lambda: every)
+_init_places = Places.__init__
+
+
+def _watch_all(places: Places, *arguments: Any, **named: Any) -> None:
+    _init_places(places, *arguments, **named)
+    places.watch = list(range(1, 1 + places.problem.n_ports))
 
 
 _tensors = Places._tensors
@@ -320,8 +321,15 @@ SPECIALISATIONS = (
         _replacing((Places, "_tensors", _general_tensors)), ("uneven",),
     ),
     Specialisation(
-        "ports watched when slow", "all ports watched", ("uneven/places.py:slowest_unwatched",),
-        _replacing((PlaceSearch, "__init__", _watch_all)), ("uneven",),
+        "ports watched when slow", "all ports watched", ("uneven/places.py:also_watch", "uneven/places.py:slowest_unwatched"),
+        _replacing((Places, "__init__", _watch_all)), ("uneven",),
+    ),
+    Specialisation(
+        "profiles kept ready", "made again", (), _replacing((place_search, "_READY", 1)), ("uneven",),
+    ),
+    Specialisation(
+        "rising limits (U12)", "the incumbent", (), _replacing((place_search, "sweep_limit", lambda low, tried, top: top)),
+        ("uneven",),
     ),
     Specialisation(
         "chains followed (P11)", "the most they may save taken off", (), _replacing((windows, "MOST_CHAINS", 0)), ("uneven",),
