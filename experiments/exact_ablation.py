@@ -8,7 +8,6 @@ runs once before it counts; seconds of compiling are taken off. Writes `results.
 import ast
 import math
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -25,11 +24,11 @@ from codesign.core.goals import Budget, Objective, Proof
 from codesign.core.jit import compiling_cpu_seconds
 from codesign.mappers.annealing import AnnealingMapper
 from codesign.mappers.exact import ExactMapper
-from codesign.mappers.exact.even import branch_and_bound, part_search
+from codesign.mappers.exact.even import best_first, branch_and_bound, part_search
 from codesign.mappers.exact.even.best_first import EvenSearch
 from codesign.mappers.exact.even.mirrored_profiles import Mirror
 from codesign.mappers.exact.even.profile import EvenProfile
-from codesign.mappers.exact.even.profile_queue import ProfileQueue, bound_values
+from codesign.mappers.exact.even.profile_queue import ProfileQueue
 from codesign.mappers.exact.even.screen import Screen
 from codesign.mappers.exact.even.shared_problem import EvenProblem
 from codesign.mappers.exact.incumbent import Incumbent
@@ -143,22 +142,6 @@ def _each_alone(queue: ProfileQueue) -> Any:
     return found
 
 
-def _energy_alone(search: EvenSearch, rows: Any, to_beat: float) -> Any:
-    if search.by_latency:
-        return rows, 0.0
-    goal, weight = search.best.goal, np.tile(search._programs.energy_only, (len(rows), 1))
-    least, cells = search._screen.bound(rows.vectors, weight, goal.dearest_useful(rows.cycles, to_beat))
-    return rows.above(bound_values(goal, least, rows.cycles)), cells
-
-
-_gather = EvenSearch._gather
-
-
-def _in_its_turn(search: EvenSearch, *arguments: Any) -> None:
-    search._tried = -math.inf
-    _gather(search, *arguments)
-
-
 _divide = EvenSearch._divide
 
 
@@ -210,10 +193,12 @@ def _exact_at_once(search: PlaceSearch, *arguments: Any) -> None:
     search._first = place_search.EXACT
 
 
-def _watch_all(search: PlaceSearch, *arguments: Any) -> None:
-    _init_search(search, *arguments)
-    every = set(range(1, 1 + search.queue.problem.n_ports))
-    search._slow = defaultdict(lambda: every)
+_init_places = Places.__init__
+
+
+def _watch_all(places: Places, *arguments: Any, **named: Any) -> None:
+    _init_places(places, *arguments, **named)
+    places.watch = list(range(1, 1 + places.problem.n_ports))
 
 
 _tensors = Places._tensors
@@ -268,10 +253,11 @@ SPECIALISATIONS = (
         _replacing((ProfileQueue, "_alike", property(_each_alone))), BOTH,
     ),
     Specialisation(
-        "pruned program for the slowest port", "energy alone", (), _replacing((EvenSearch, "_screened", _energy_alone)),
+        "ports in the pruned program", "energy alone, or the first port", ("even/best_first.py:_weights",),
+        _replacing((EvenSearch, "_weights", lambda own: [1] if own.by_latency else [0])),
     ),
     Specialisation(
-        "best of a block at once", "in its turn", (), _replacing((EvenSearch, "_gather", _in_its_turn)),
+        "best of a block at once", "in its turn", (), _replacing((best_first, "_PROMISING", 0)),
     ),
     Specialisation(
         "energy and cycles weighed (B6)", "least energy and least cycles, each for itself", ("even/branch_and_bound.py:trade",),
@@ -320,8 +306,15 @@ SPECIALISATIONS = (
         _replacing((Places, "_tensors", _general_tensors)), ("uneven",),
     ),
     Specialisation(
-        "ports watched when slow", "all ports watched", ("uneven/places.py:slowest_unwatched",),
-        _replacing((PlaceSearch, "__init__", _watch_all)), ("uneven",),
+        "ports watched when slow", "all ports watched", ("uneven/places.py:also_watch", "uneven/places.py:slowest_unwatched"),
+        _replacing((Places, "__init__", _watch_all)), ("uneven",),
+    ),
+    Specialisation(
+        "profiles kept ready", "made again", (), _replacing((place_search, "_READY", 1)), ("uneven",),
+    ),
+    Specialisation(
+        "rising limits (U12)", "the incumbent", (), _replacing((place_search, "sweep_limit", lambda low, tried, top: top)),
+        ("uneven",),
     ),
     Specialisation(
         "chains followed (P11)", "the most they may save taken off", (), _replacing((windows, "MOST_CHAINS", 0)), ("uneven",),

@@ -8,7 +8,7 @@ keep set is searched on its own, and the profile goes on without it.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import islice, pairwise, product
@@ -33,6 +33,7 @@ from codesign.mappers.exact.even.screen import Screen
 from codesign.mappers.exact.incumbent import TOLERANCE, Incumbent
 from codesign.mappers.exact.problem.instance import Instance
 from codesign.mapping.constraints import Keep
+from codesign.mapping.nest import FloatArray, IntArray
 
 _CELLS_BOUNDED = 200
 """The same of bounding a profile in closed form."""
@@ -40,11 +41,20 @@ _CELLS_BOUNDED = 200
 _COARSE_AT_A_TIME = 1024
 """Coarse profiles opened at a time once there is a good incumbent."""
 
-_FEWEST_AT_A_TIME, _MOST_AT_A_TIME = 16, 1024
+_FEWEST_AT_A_TIME, _MOST_AT_A_TIME = 16, 512
 """Profiles the pruned program bounds at a time: few before there is a good incumbent, then many."""
+
+_TESTED_ENOUGH, _WORTH_TESTING = 64, 0.02
+"""A port that drops a smaller share of so many profiles is left to the program itself."""
 
 _FEW_LEFT = 8
 """Keep sets of a profile that are searched one by one at once; each takes a few runs of the program."""
+
+OPENED = -1
+"""Kind of a block that is first bounded in closed form; other blocks are of a stage."""
+
+_PROMISING = 2
+"""Profiles of a block that are searched at once, as they are likely to give a better incumbent."""
 
 _TOGETHER, _CELLS_A_TASK = 8, 1e6
 """Searches of a task at most, and cells that are worth one."""
@@ -52,8 +62,8 @@ _TOGETHER, _CELLS_A_TASK = 8, 1e6
 _SHARES, _CELLS_A_SHARE, _CELLS_A_ROW = 8, 1e7, 1e4
 """Shares of a block for each thread at most, so that none waits long for the last; cells that are worth a share; of a profile beside its tiles."""
 
-Screened = tuple[Rows, float]
-"""Profiles that the pruned program left, and the cells looked at."""
+Screened = tuple[Rows, FloatArray, float]
+"""Profiles that the pruned program left, how many each weight dropped of how many, and the cells looked at."""
 
 
 def search_even(instance: Instance, best: Incumbent, threads: int = 1) -> float:
@@ -79,8 +89,11 @@ class EvenSearch:
         self._screen = Screen(self.problem)
         self._programs = PartSearch(self.problem, self._screen, best.goal)
         self.by_latency, self.timed = self._programs.by_latency, self._programs.timed
-        self._block = self._opened = _FEWEST_AT_A_TIME
-        self._cost, self._tried, self._calm = math.inf, math.inf, False
+        self._block, self._tried = _FEWEST_AT_A_TIME, math.inf
+        self._opened = self._block
+        weights = 1 + self.problem.n_ports if best.goal.trades or self.timed else 1
+        self._tested = np.zeros((2, weights))
+        self._cost, self._calm = {CHAINS: math.inf, OPENED: math.inf}, False
         self._together = 1
         self._unsearched = math.inf
 
@@ -99,15 +112,21 @@ class EvenSearch:
         """Go on with what has the least bound."""
         best, queue = self.best, self.queue
         if queue.coarse_bound <= queue.least:
+            few = self._block < _MOST_AT_A_TIME
+            self._opened = min(2 * self._opened, _COARSE_AT_A_TIME) if few else _COARSE_AT_A_TIME
             vectors = queue.open(self._opened)
-            self._opened = min(2 * self._opened, _COARSE_AT_A_TIME)
             best.count(_CELLS_BOUNDED * len(vectors))
-            queue.push_rows(queue.bounded(vectors, best.to_beat), CHAINS)
+            if few:
+                queue.push_rows(queue.bounded(vectors, best.to_beat), CHAINS)
+            else:
+                bounded = partial(queue.bounded, to_beat=best.to_beat)
+                self._screen_some(OPENED, len(vectors), lambda some: bounded(vectors[some]))
         elif queue.first.stage == CHAINS and best.nest is None:
-            self._all_taken_in([self._programs.search(queue.pop(), best.apart())])
+            self._taken_in(self._programs.search(queue.pop(), best.apart()))
         elif queue.first.stage == CHAINS:
             self._opened = self._block
-            self._screen_some(Rows.of_parts(self._take(self._block, CHAINS)))
+            rows = Rows.of_parts(self._take(self._block, CHAINS))
+            self._screen_some(CHAINS, len(rows), rows.of)
             self._block = min(2 * self._block, _MOST_AT_A_TIME)
         elif queue.first.stage == FOUND:
             self._divide(queue.pop())
@@ -138,55 +157,92 @@ class EvenSearch:
 
     # ---- many profiles at a time ---------------------------------------------------------------
 
-    def _screen_some(self, rows: Rows) -> None:
-        """Bound a block of profiles by the pruned program, its shares side by side."""
-        tasks, found, worth = self.tasks, list[Screened](), len(rows) * self._cost / _CELLS_A_SHARE
-        parts = 1 if tasks.threads == 1 else int(max(1, min(len(rows), worth, _SHARES * tasks.threads)))
-        screened = partial(self._screened, to_beat=self.best.to_beat)
-        for n, share in enumerate(np.array_split(np.arange(len(rows)), parts), 1):
-            of_all = len(rows) if n == parts else 0
-            tasks.give(partial(screened, rows.of(share)), partial(self._gather, found, of_all))
+    def _screen_some(self, kind: int, number: int, rows: Callable[[IntArray], Rows]) -> None:
+        """Bound a block of profiles by the pruned program, its shares side by side; `rows` gives those with some numbers."""
+        tasks, found, worth = self.tasks, list[Screened](), number * self._cost[kind] / _CELLS_A_SHARE
+        parts = 1 if tasks.threads == 1 else int(max(1, min(number, worth, _SHARES * tasks.threads)))
+        screened = partial(self._screened, weights=self._weights(), to_beat=self.best.to_beat)
+        for n, share in enumerate(np.array_split(np.arange(number), parts), 1):
+            last = (kind, number) if n == parts else None
+            tasks.give(partial(lambda some: screened(rows(some)), share), partial(self._gather, found, last))
         while (parts >= _SHARES or not self._calm) and tasks.settle():  # what these find may spare what comes next
             pass
 
-    def _gather(self, found: list[Screened], of_all: int, share: Screened) -> None:
-        """Take in a share; with the last, of a block of so many profiles, one better than all before is searched at once."""
+    def _gather(self, found: list[Screened], last: tuple[int, int] | None, share: Screened) -> None:
+        """Take in what was found of a share; with the last, of a block of so many of a kind, the block is sifted."""
         found.append(share)
-        if not of_all:
-            return
-        cells = sum(looked for _, looked in found)
-        self.best.count(cells)
-        passed = sorted((part for left, _ in found for part in left.parts(SCREENED)), key=lambda part: part.value)
-        self._cost, self._calm = _CELLS_A_ROW + cells / of_all, not passed
-        if passed and passed[0].value < self._tried:  # likely a better incumbent
-            self._tried = passed[0].value
-            self._all_taken_in([self._programs.search(passed.pop(0), self.best.apart())])
-        for part in passed:
-            self.queue.push(part)
+        if last is not None:
+            cells = sum(looked + _CELLS_A_ROW * tested[1].max() for _, tested, looked in found)
+            self._cost[last[0]] = cells / max(1, last[1])
+            self._sift(found)
 
-    def _screened(self, rows: Rows, to_beat: float) -> Screened:
-        """Bound some profiles by their energy, then by the cycles of their slowest port, weighed with energy if both count."""
-        goal, cells = self.best.goal, 0.0
-        if not self.by_latency and not self.best.overdue:
+    def _sift(self, found: list[Screened]) -> None:
+        """Take in the profiles of a block that are left; one better than all before is searched at once."""
+        passed = list[Part]()
+        for left, tested, cells in found:
+            self.best.count(cells)
+            self._tested += tested
+            passed += left.parts(SCREENED)
+        self._calm = not passed
+        passed.sort(key=lambda part: part.value)
+        promising = [part for part in passed[:_PROMISING] if part.value < self._tried]
+        for part in passed[len(promising) :]:
+            self.queue.push(part)
+        if promising:  # likely a better incumbent
+            self._tried = promising[0].value
+            threads = self.tasks.threads
+            for n in range(0, len(promising), threads):
+                several = [part for part in promising[n : n + threads] if not self._few_left(part)]
+                for searched in self.tasks.each(lambda part: self._programs.search(part, self.best.apart()), several):
+                    self._taken_in(searched)
+
+    def _weights(self) -> list[int]:
+        """What to bound, first what drops most profiles: energy (0), or the cycles of port j (1 + j), weighed with energy if both count.
+
+        What drops few is left out. A port that is not busy makes its sum worse than the energy alone.
+        """
+        dropped = self._tested[0] / np.maximum(1.0, self._tested[1])
+        order = [int(w) for w in np.argsort(-dropped, kind="stable") if w > 0 or not self.by_latency]
+        return [
+            w for w in order if w == order[0] or self._tested[1, w] < _TESTED_ENOUGH or dropped[w] >= _WORTH_TESTING
+        ]
+
+    def _screened(self, rows: Rows, weights: list[int], to_beat: float) -> Screened:
+        """Bound some profiles."""
+        goal = self.best.goal
+        tested, cells = np.zeros_like(self._tested), 0.0
+        for w in weights:
+            if self.best.overdue:
+                break
             weight = np.tile(self._programs.energy_only, (len(rows), 1))
-            least, cells = self._screen.bound(rows.vectors, weight, goal.dearest_useful(rows.cycles, to_beat))
-            rows = rows.above(bound_values(goal, least, rows.cycles))
-        if not (goal.trades or self.timed) or not self.problem.n_ports or self.best.overdue:
-            return rows, cells
-        weight = np.zeros((len(rows), 1 + self.problem.n_ports))
-        slowest = np.arange(len(rows)), 1 + self.problem.bounds(rows.vectors)[:, 1:].argmax(axis=1)
-        if goal.trades:  # the product is least at the ends of the line energy + weight x cycles, where it is the same
-            weight[:, 0], weight[slowest] = 1.0, goal.cycle_pj or rows.energy / rows.cycles
-            caps = np.full(len(rows), to_beat) if goal.cycle_pj else to_beat / rows.cycles + rows.energy
-        else:
-            weight[slowest] = 1.0
-            limit = min(goal.latency_limit + 0.5, to_beat if self.by_latency else math.inf)
-            caps = np.full(len(rows), limit * (1.0 + TOLERANCE))
-        least, looked = self._screen.bound(rows.vectors, weight, caps)
-        if goal.trades:
-            return rows.above(least if goal.cycle_pj else (least - rows.energy) * rows.cycles), cells + looked
-        rows = replace(rows, cycles=np.maximum(rows.cycles, np.ceil(least * (1.0 - TOLERANCE))))
-        return rows.above(bound_values(goal, rows.energy, rows.cycles)), cells + looked
+            if w == 0:
+                caps = goal.dearest_useful(rows.cycles, to_beat)
+            elif goal.trades:
+                weight[:, w] = goal.cycle_pj or rows.energy / rows.cycles
+                caps = np.full(len(rows), to_beat) if goal.cycle_pj else to_beat / rows.cycles + rows.energy
+            else:
+                weight[:, 0], weight[:, w] = 0.0, 1.0
+                slowest = min(goal.latency_limit + 0.5, to_beat if self.by_latency else math.inf)
+                caps = np.full(len(rows), slowest * (1.0 + TOLERANCE))
+            least, looked = self._screen.bound(rows.vectors, weight, caps)
+            cells += looked
+            left = np.flatnonzero(np.isfinite(least))
+            tested[0, w], tested[1, w] = len(rows) - len(left), len(rows)
+            if w == 0:
+                value = bound_values(goal, least, rows.cycles)
+            elif goal.trades:
+                # energy + weight x cycles >= least: the product is least at the ends of that line, where it is the same
+                value = least if goal.cycle_pj else (least - rows.energy) * rows.cycles
+            else:
+                rows = replace(rows, cycles=np.maximum(rows.cycles, np.ceil(least * (1.0 - TOLERANCE))))
+                value = bound_values(goal, rows.energy, rows.cycles)
+            rows = replace(rows, value=np.maximum(rows.value, value * (1.0 - TOLERANCE))).of(left)
+        return rows, tested, cells
+
+    def _taken_in(self, found: Searched) -> None:
+        """What the search of a part found."""
+        self.best.merge(found.best)
+        self.queue.push(found.part)
 
     # ---- keep sets one by one ------------------------------------------------------------------
 

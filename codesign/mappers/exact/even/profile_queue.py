@@ -3,7 +3,7 @@
 import heapq
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -93,11 +93,6 @@ class Rows:
     def of(self, chosen: IntArray) -> "Rows":
         """The rows with the indices given."""
         return Rows(self.vectors[chosen], self.energy[chosen], self.cycles[chosen], self.value[chosen])
-
-    def above(self, value: FloatArray) -> "Rows":
-        """The rows with a bound raised to these values, without those of an infinite one."""
-        raised = replace(self, value=np.maximum(self.value, value * (1.0 - TOLERANCE)))
-        return raised.of(np.flatnonzero(np.isfinite(value)))
 
     def parts(self, stage: int) -> Iterator[Part]:
         """Each as a part with all keep sets."""

@@ -1,7 +1,7 @@
 """The uneven mapping of least energy, latency or energy-delay product, profile by profile (P8, docs/explanation/exact-mapper.md)."""
 
 import math
-from collections import defaultdict
+from collections import OrderedDict
 from dataclasses import replace
 
 import numpy as np
@@ -13,10 +13,14 @@ from codesign.mappers.exact.incumbent import TOLERANCE, Incumbent
 from codesign.mappers.exact.problem.instance import Instance
 from codesign.mappers.exact.uneven.nests import write_nest
 from codesign.mappers.exact.uneven.places import Places, Walk
+from codesign.mappers.labels.program import sweep_limit
 from codesign.mapping.nest import Nest
 
-EXACT = 2
-"""Stage at which a profile whose windows were relaxed is bounded again, exactly; a bound is followed by a sweep."""
+EXACT = 100
+"""Stage at which a profile whose windows were relaxed is bounded again, exactly; sweeps follow."""
+
+_READY = 32
+"""Profiles whose arrays stay in memory."""
 
 _ROUNDING = 1e-10
 """Relative difference below which the walk's value and the kernel's are one."""
@@ -37,7 +41,7 @@ class PlaceSearch:
         self._make = places
         self.best, self.queue = best, ProfileQueue(instance, best)
         self._first = CHAINS if any(instance.sliding_axes) else EXACT
-        self._slow = defaultdict[tuple[int, ...], set[int]](set)  # ports that turned out too slow, by profile
+        self._ready: OrderedDict[tuple[tuple[int, ...], bool], Places] = OrderedDict()
         self._unsearched = math.inf
 
     def run(self) -> float:
@@ -59,11 +63,16 @@ class PlaceSearch:
         return self._unsearched
 
     def _places(self, part: Part) -> Places:
-        counts_energy = self.best.goal.objective is not Objective.LATENCY
-        row, relaxed = np.array(part.row), part.stage < EXACT
-        places = self._make(self.queue.problem, row, part.cycles, counts_energy, relaxed=relaxed)
-        places.watch = sorted(self._slow[part.row])
-        return places
+        key = part.row, part.stage < EXACT
+        found = self._ready.get(key)
+        if found is None:
+            counts_energy = self.best.goal.objective is not Objective.LATENCY
+            found = self._make(self.queue.problem, np.array(part.row), part.cycles, counts_energy, relaxed=key[1])
+            self._ready[key] = found
+            if len(self._ready) > _READY:
+                self._ready.popitem(last=False)
+        self._ready.move_to_end(key)
+        return found
 
     def _bound(self, part: Part) -> None:
         """Bound a profile by the least each charge can come to (U11)."""
@@ -75,19 +84,23 @@ class PlaceSearch:
         self.queue.push(replace(part, stage=part.stage + 1, energy=energy, cycles=cycles, value=value))
 
     def _sweep(self, part: Part) -> None:
-        """Sweep a profile; it goes back with one more port, or exactly, if that may pay."""
-        places = self._places(part)
-        walk = places.best(self.best.goal, self.best.value * (1.0 - TOLERANCE))
+        """Sweep a profile up to a limit; go on with a higher one, exactly, or with one more port, if that may pay."""
+        places, top = self._places(part), self.best.value * (1.0 - TOLERANCE)
+        limit = sweep_limit(part.value, part.stage % EXACT - 1, top)
+        walk = places.best(self.best.goal, limit)
         self.best.count(places.spent)
         if walk is None:
+            if limit < top:
+                self.queue.push(replace(part, stage=part.stage + 1, value=limit))
             return
         energy, cycles = self.best.offer(*self.nest(places, walk))
         if self.best.goal.value(energy, cycles) <= walk.value * (1.0 + _ROUNDING):
             return
-        value, slow = max(part.value, walk.value), places.slowest_unwatched(walk)
+        value = max(part.value, walk.value)
+        slow = places.slowest_unwatched(walk)
         if slow is not None:
-            self._slow[part.row].add(slow)
-            self.queue.push(replace(part, stage=part.stage - 1, value=value))
+            places.also_watch(slow)
+            self.queue.push(replace(part, stage=part.stage // EXACT * EXACT, value=value))
         elif part.stage < EXACT:
             self.queue.push(replace(part, stage=EXACT, value=value))
         else:

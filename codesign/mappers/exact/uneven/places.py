@@ -184,6 +184,15 @@ class Places:
         """Work of the bounds, in labels."""
         return _STATES_AS_LABELS * sum(len(m.states) for m in self.machines) * self.lattice.n_tiles
 
+    def _forget(self) -> None:
+        for name in ("timed", "program"):
+            self.__dict__.pop(name, None)
+
+    def also_watch(self, port: int) -> None:
+        """Follow the cycles of one more port (from 1)."""
+        self.watch = sorted({*self.watch, port})
+        self._forget()
+
     def contended(self, segment: Segment) -> list[int]:
         """Levels of a segment whose capacity the tiles of several tensors may exceed together, the smallest first."""
         capacity = self.problem.instance.problem.capacity_bits
@@ -352,7 +361,7 @@ class Places:
 
     def best(self, goal: Goal, limit: float) -> Walk | None:
         """The mapping of least value by energy and watched ports, if that is at most `limit`."""
-        program, self.spent = self.program, self.cells
+        program = self.program
         if not self.allowed(self.segments[0])[0]:
             return None
         limits = Limits(
@@ -362,7 +371,7 @@ class Places:
         numbers = np.array([self.machines[0].number[s] for s in states], np.int64)
         begin, order = program.begin(numbers, cost[:, [0, *self.watch]])
         sweeps = program.run(begin, limits)
-        self.spent += sum(float(len(s.labels.rows)) for s in sweeps)
+        self.spent = self.cells + sum(float(len(s.labels.rows)) for s in sweeps)
         return self._least_label(goal, limit, sweeps, [states[i] for i in order])
 
     def _least_label(

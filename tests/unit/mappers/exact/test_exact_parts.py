@@ -196,8 +196,8 @@ def test_a_part_comes_back_unsearched_once_time_is_up() -> None:
     best.merge(first.best)
     second = search._programs.search(part, best.apart())
     assert second.part == part and second.best.spent == 0
-    rows, cells = search._screened(Rows.of_parts([part]), best.to_beat)
-    assert list(rows.parts(part.stage)) == [part] and cells == 0.0
+    rows, tested, cells = search._screened(Rows.of_parts([part]), [0], best.to_beat)
+    assert list(rows.parts(part.stage)) == [part] and not tested.any() and cells == 0.0
 
 
 @pytest.mark.parametrize("seed", [2, 13, 22])
