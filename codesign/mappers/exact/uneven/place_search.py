@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 
 from codesign.core.goals import Objective
+from codesign.core.labels.program import sweep_limit
 from codesign.cost.arrays import UNBOUNDED
 from codesign.mappers.exact.even.profile_queue import CHAINS, Part, ProfileQueue
 from codesign.mappers.exact.incumbent import TOLERANCE, Incumbent
 from codesign.mappers.exact.problem.instance import Instance
 from codesign.mappers.exact.uneven.nests import write_nest
 from codesign.mappers.exact.uneven.places import Places, Walk
-from codesign.mappers.labels.program import sweep_limit
 from codesign.mapping.nest import Nest
 
 EXACT = 100
