@@ -36,8 +36,8 @@ class ExactMapper:
     with the proven distance when time or effort ran out. Nothing is random: the seed is not used.
 
     Args:
-        effort: Cells of the dynamic program to fill at most, about 10^8 a second; None: no limit. Unlike a time limit it
-            gives the same result on every machine.
+        effort: Cells of the dynamic program to fill at most, about 10^8 a second; None: no limit, or a second and a half
+            with imperfect factors. Unlike a time limit it gives the same result on every machine.
         threads: Profiles to bound at a time in searches that take long (section D11); the optimum found is the same.
         start: A mapping that obeys the constraints, to begin with in place of annealing; one that does not fit is left out.
         annealed: Whether a search that takes long is helped by annealing.
@@ -91,9 +91,12 @@ class ExactMapper:
         if has_mesh(problem.architecture):
             return map_on_mesh(search, problem, objective, budget=budget, seed=seed, reuse=reuse)
         if problem.imperfect:
-            from codesign.mappers.imperfect.proof import map_imperfect_exactly
+            from codesign.mappers.imperfect.proof import EFFORT, map_imperfect_exactly
 
-            return map_imperfect_exactly(search, problem, objective, budget=budget, seed=seed, reuse=reuse)
+            effort = self.effort or EFFORT
+            return map_imperfect_exactly(
+                search, problem, objective, budget=budget, seed=seed, reuse=reuse, effort=effort
+            )
         problem.need_exact_factors()
         if problem.least_units > 1:
             return self._map_utilized(problem, objective, budget=budget, seed=seed, reuse=reuse)

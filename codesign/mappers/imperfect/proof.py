@@ -15,8 +15,8 @@ from codesign.mapping.constraints import MappingProblem
 
 FIRST, LAST = AnnealingMapper(runs=3), AnnealingMapper(runs=1, hot=0.02, cold=0.001)
 """Annealing before the search over what fan-outs do, and of what that finds."""
-EFFORT = 8.6e7
-"""Steps of the search over what fan-outs do; about a second."""
+EFFORT = 1.5e8
+"""Steps of the search over what fan-outs do; about a second and a half."""
 _WORK_OF_A_MAPPING = 3_000.0
 _ROUNDING = 1e-9
 

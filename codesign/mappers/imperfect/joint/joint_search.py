@@ -2,7 +2,7 @@
 
 * IB13, Parts: If the nest read off is slower than the profile's least cycles, the profile is divided. The slower part
   costs its energy times these cycles; the faster is walked without places of too many steps, or with the prices of
-  B6. The search ends within 0.05 %, or after 8.6 x 10^7 steps.
+  B6. The search ends within 0.05 %, or after 1.5 x 10^8 steps, or the effort given.
 * IB15, Tiles that are products: The least tile may be no product of inner factors. Then the profile is divided by the
   number of inner tiles along the dimension that exceeds most: this one, and any other.
 """
