@@ -99,7 +99,7 @@ class ScheduleOptions:
             UserError: None is named.
         """
         if self.network is None:
-            raise UserError("--network is required", hint="a zoo name, an ONNX file or a graph as JSON")
+            raise UserError("--network is required", hint="a zoo name, an ONNX file, or a network or graph as JSON")
         return self.network
 
     def lengths(self) -> "NetworkLengths":

@@ -50,6 +50,8 @@ def open_study(place: str | None, storage: str | None = None, name: str | None =
     """The study that a command names; see `codesign.study.study.Study.at`."""
     from codesign.study.study import Study
 
+    if place is None and storage is None:
+        raise UserError("which study?", hint="give its folder, a .db file, or --storage URL with --study NAME")
     return Study.at(place, storage, name)
 
 

@@ -34,7 +34,8 @@ class MapOptions:
             anneal, random, genetic, exact).
         uneven: Whether every tensor of a level may have its own place among the loops, proven (mapper exact).
         pad: Whether bounds padded to sizes that divide better are tried too; padded work counts as work.
-        reuse: What a buffer need not fetch again: ``timeloop``, ``walk`` or ``resident``.
+        reuse: What a buffer need not fetch again: ``timeloop`` (that tool's rule), ``walk`` (the same, walked truly) or
+            ``resident`` (all it still holds).
         constraints: On every mapping, beside those of the architecture's file.
         between_layers: What happens to activations and weights between the layers of a network.
         timing: Whether runs are simulated by the event tier, and with which constants.
@@ -102,7 +103,7 @@ class MapOptions:
 
         if not isinstance(self.mapper, str):
             return self.mapper
-        return create(self.mapper, **self.mapper_options, **({"uneven": True} if self.uneven else {}))
+        return create(self.mapper, **{**self.mapper_options, **({"uneven": True} if self.uneven else {})})
 
     def searcher(self, architecture: "Architecture") -> "Mapper":
         """The mapper of one layer, with ranges of factors and padded bounds; see `network_searcher`."""

@@ -25,9 +25,9 @@ class ServeOptions:
         time_limit_s: Seconds of search, per layer or tree.
         evaluations: Mappings or trees scored at most, per layer or tree.
         seed: Seed of every random choice.
-        stages: Stages that the layers are cut into: a number, ``auto`` for the most tokens a second, None for what the file says.
-        micro_batches: Parts that pass the stages one behind another; None for what the file says.
-        step_times: ``layers``, mapped one by one, or ``segments``: trees on the cores of a system (rule V12).
+        stages: Stages that the layers are cut into: a number, or ``auto`` for the most tokens a second; by default what the file says.
+        micro_batches: Parts that pass the stages one behind another; by default what the file says.
+        step_times: ``layers``, mapped one by one, or ``segments``: trees on the cores of a system of many cores.
     """
 
     mapper: "str | Mapper" = "exact"

@@ -280,9 +280,8 @@ class _Again:
     def fixed(self, trial: Trial, detail: DetailRecord, constant: Constant, factor: float) -> dict[str, float]:
         """Metrics of a trial with its recorded mappings under the scaled constant."""
         layers = replay_layers(self._space, self._space.build(trial.point), detail)
-        mappings = {
-            layer_key(layer.computation): layer.mapping for layer in reversed(layers)
-        }  # the first of its kind counts
+        # of equal layers the first counts
+        mappings = {layer_key(layer.computation): layer.mapping for layer in reversed(layers)}
         return self._judge(trial, GivenMappings(mappings, "recorded"), constant, factor)
 
     def searched(self, trial: Trial, constant: Constant, factor: float) -> dict[str, float]:

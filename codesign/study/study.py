@@ -152,10 +152,10 @@ class Study:
         """
         if place is not None and is_url(str(place)):
             if storage is not None:
-                raise UserError(f"two databases: {str(place)!r} and --storage {storage!r}", hint="give one")
+                raise UserError(f"two databases: {str(place)!r} and `storage` {storage!r}", hint="give one")
             return cls.open(Path(), storage=str(place), name=name)
         if place is None and storage is None:
-            raise UserError("which study?", hint="give its folder, a .db file, or --storage URL with --study NAME")
+            raise UserError("which study?", hint="give its folder, a .db file, or `storage` with `name`")
         return cls.open(place or Path(), storage=storage, name=name)
 
     @classmethod

@@ -76,7 +76,9 @@ def _parse(text: str, parameters: dict[str, object], folders: tuple[Path, ...], 
     except jinja2.TemplateError as error:
         raise UserError(f"template: {error}", hint="give the parameters the file asks for") from error
     values = parse_yaml(rendered, "template")
-    return values[0] if len(values) == 1 else values
+    if len(values) > 1:
+        raise UserError(f"one document is read, got {len(values)}", where="template", hint="give one file for each")
+    return values[0] if values else None
 
 
 def _without_asserts(text: str) -> str:

@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from codesign.core.errors import UserError
+from codesign.formats.accelforge import text as accelforge_text
 from codesign.formats.documents import Dialect, Kind, dump_yaml, parse_yaml, read_documents, recognise
 
 FORMS = [
@@ -93,3 +94,9 @@ def test_written_yaml_is_read_back_with_whole_numbers_tidied() -> None:
     text = dump_yaml(value, comment="made by a test")
     assert text.startswith("# made by a test\n") and "b: 2," in text
     assert parse_yaml(text, "f") == [value]
+
+
+def test_a_template_of_accelforge_is_one_document() -> None:
+    assert accelforge_text.load("a: 1\n") == {"a": 1}
+    with pytest.raises(UserError, match="one document is read, got 2"):
+        accelforge_text.load("a: 1\n---\nb: 2\n")

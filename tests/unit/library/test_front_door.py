@@ -91,6 +91,11 @@ def test_every_way_of_searching_is_what_the_command_says() -> None:
         assert said.get("analytic_cycles") == found.get("analytic_cycles")
 
 
+def test_an_option_of_the_mapper_that_is_said_twice_is_given_once() -> None:
+    options = codesign.MapOptions(uneven=True, mapper_options={"uneven": False})
+    assert options.made_mapper == codesign.MapOptions(uneven=True).made_mapper
+
+
 def test_an_uneven_nest_is_never_worse() -> None:
     even = codesign.map_layer("conv K=8 C=8 P=8 Q=8 R=3 S=3", "eyeriss")
     uneven = codesign.map_layer("conv K=8 C=8 P=8 Q=8 R=3 S=3", "eyeriss", codesign.MapOptions(uneven=True))
