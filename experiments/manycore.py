@@ -8,6 +8,7 @@ links) and are not compared with. Kernels are compiled, and each core mapper is 
 With `--contention` every scheme runs on the routers of its mesh, and with `--device` on a DRAM device too. `--table` is a CSV of
 either.
 With `--in-view` each run is searched without and with the loads of links in view, and both trees are simulated.
+With `--tree` a tree of one's own is judged instead of searched for.
 With `--faults` it prints what each fault of the recorded rules is worth on every scheme, one mended at a time.
 """
 
@@ -24,10 +25,12 @@ import numpy as np
 from codesign.arch.chiplet_cost import GEMINI_MONEY, Money, money
 from codesign.arch.many_core import Dies, ManyCore
 from codesign.core.errors import UserError
+from codesign.core.files import read_structured
 from codesign.scheduling.segments.bound import bound_of
 from codesign.scheduling.segments.evaluate import GEMINI_START_RULES, SEMANTICS, Evaluation, Evaluator, Row
 from codesign.scheduling.segments.kernels.fabric import LINKS, OWN
 from codesign.scheduling.segments.search import SearchSettings, TreeSearch, warm_up
+from codesign.scheduling.segments.tree_files import tree_from_json
 from experiments.manycore_contention import compare_searches, simulate_all
 from experiments.manycore_records import Run, Scheme, evaluator_of, read_runs
 
@@ -53,6 +56,7 @@ class Config:
         contention: Run every scheme on the routers of its mesh.
         device: DRAM device of the simulation; None for a steady rate alone.
         in_view: Search each run without and with the loads of links in view, and simulate both.
+        tree: File with a tree that is judged on the runs; None for none.
         only: Part of the names of the runs that are taken; empty for all.
         table: CSV file for the table of contention, or of the searches; None for none.
         seconds: CPU seconds of each search; None for half of the recorded ones.
@@ -68,6 +72,7 @@ class Config:
     device: str | None = None
     table: Path | None = None
     in_view: bool = False
+    tree: Path | None = None
     only: str = ""
     seconds: float | None = None
     seed: int = 0
@@ -349,6 +354,15 @@ def race(run: Run, seconds: float | None, seed: int) -> Race | None:
     return Race(run.name, edp, edp / recorded_edp(run), gap, found.seconds, run.cpu_seconds, found.steps)
 
 
+def judge_tree(run: Run, path: Path) -> None:
+    """Print energy x time of a tree of a file under a run's rules, over the best recorded, and its gap to the bound."""
+    evaluator = Evaluator(run.system, run.network, SEMANTICS[run.program])
+    found = evaluator.evaluate(tree_from_json(read_structured(path), run.network, str(path)))
+    ratio, gap = found.edp / recorded_edp(run), bound_of(evaluator, found.root.batch).gap(found.edp)
+    fits = evaluator.overflow(found) or "fits"
+    print(f"{run.name:34} {found.edp:.4e}, {ratio:.3f} of recorded; gap {gap:.2f}; {fits}")
+
+
 RACE_HEADS = (
     *("run", "energy x time, pJ x cycles", "of the best recorded", "gap to the bound", "CPU s", "CPU s of the record"),
     "bound, of the best recorded",
@@ -414,6 +428,9 @@ def main(config: Config) -> dict[str, Any]:
         found |= simulate_all(runs, config.device, config.table)
     if config.in_view:
         found |= compare_searches(runs, config.seed)
+    if config.tree is not None:
+        for run in runs:
+            judge_tree(run, config.tree)
     if config.search:
         found |= races(runs, config)
     if config.out is not None:
@@ -437,6 +454,7 @@ def parse(arguments: list[str] | None = None) -> Config:
     parser.add_argument("--device", help="DRAM device of --contention, for example gddr6_x16")
     parser.add_argument("--table", type=Path, help="CSV file of --contention or --search")
     parser.add_argument("--in-view", action="store_true")
+    parser.add_argument("--tree", type=Path, help="file with a tree of the runs that --only names")
     parser.add_argument("--only", default="", help="part of the names of the runs that are taken")
     parser.add_argument("--seconds", type=float)
     parser.add_argument("--seed", type=int, default=0)

@@ -9,10 +9,12 @@ import pytest
 
 from codesign.arch.chiplet_cost import GEMINI_MONEY, money
 from codesign.core.errors import UserError
+from codesign.core.files import write_json
 from codesign.scheduling.segments.bound import bound_of
 from codesign.scheduling.segments.evaluate import OWN_RULES, SEMANTICS, Evaluator
 from codesign.scheduling.segments.search import SearchSettings, TreeSearch
 from codesign.scheduling.segments.segment_tree import leaves
+from codesign.scheduling.segments.tree_files import tree_to_json
 from experiments.manycore import (
     Config,
     Totals,
@@ -123,6 +125,17 @@ def test_a_spent_budget_leaves_a_start_below_the_record(run: Run) -> None:
     evaluator = Evaluator(run.system, run.network, SEMANTICS["gemini"])
     found = TreeSearch(evaluator, run.batch, SearchSettings(seconds=0.0, least_use=0.0)).run()
     assert found.steps == 0 and found.evaluation.edp < 0.8 * recorded_edp(run)
+
+
+def test_a_tree_of_ones_own_is_judged_beside_the_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = next(run for run in runs("set") if run.name == "bert_4x4_b1")
+    evaluator, path = Evaluator(run.system, run.network, SEMANTICS["set"]), tmp_path / "tree.json"
+    found = TreeSearch(evaluator, run.batch, SearchSettings(seconds=0.0, least_use=0.75)).run().evaluation
+    write_json(path, tree_to_json(found.root, run.network))
+    main(Config("set", DATA, tree=path, only=run.name))
+    gap = bound_of(evaluator, run.batch).gap(found.edp)
+    line = f"{found.edp:.4e}, {found.edp / recorded_edp(run):.3f} of recorded; gap {gap:.2f}; fits"
+    assert line in capsys.readouterr().out
 
 
 def test_the_command_ends_with_one_object(capsys: pytest.CaptureFixture[str]) -> None:

@@ -38,12 +38,13 @@ from math import inf
 from typing import final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from codesign.arch.many_core import VectorMacCore
-from codesign.core.kernel_library import FloatArray, IntArray
+from codesign.core.kernel_library import FloatArray
 from codesign.scheduling.segments.evaluate import Evaluator
-from codesign.scheduling.segments.kernels import bound_parts, core_mapper
-from codesign.scheduling.segments.kernels.machine import LANE_PJ, Caches, Problem
+from codesign.scheduling.segments.kernels import bound_parts, layout
+from codesign.scheduling.segments.kernels.machine import LANE_PJ, Problem
 from codesign.scheduling.segments.kinds_bound import kinds_lines
 from codesign.scheduling.segments.layers import LayerKind, SegmentNetwork
 from codesign.scheduling.segments.needed_words import (
@@ -170,29 +171,46 @@ def path_shares(network: SegmentNetwork, work: Sequence[float]) -> tuple[list[in
     return stretches, [(float(first), float(second)) for first, second in np.minimum(1.0, shares).round(12)]
 
 
-def _tile_caches(problem: Problem) -> Caches:
-    """Room for figures of tiles alone."""
-    shape = len(problem.table), len(problem.batches), len(problem.parts)
-    ranked, *leaves, usage, keys, counts = (
-        np.zeros((1,) * rank, np.int64) for rank in (4, 1, 1, 2, 4, 3, 3, 2, 3, 1, 1)
-    )
-    figures, costs = np.zeros((1, 1)), np.zeros((1, 1))
-    tiles = np.zeros((*shape, core_mapper.FIGURES + 1))
-    return Caches._make([ranked, np.zeros(shape, np.int64), tiles, *leaves, figures, usage, keys, costs, counts])
+@final
+@dataclass
+class Tiles:
+    """The tiles of a layer on a core; many batches and partitions have equal ones.
+
+    Attributes:
+        which: Number of the tile of every batch and partition, batches x partitions.
+        costs: Energy and cycles of each tile.
+    """
+
+    which: NDArray[np.uint32]
+    costs: FloatArray
 
 
 @lru_cache(maxsize=128)
-def _known_tiles(core: VectorMacCore, cores: int, batch: int, row: bytes) -> list[tuple[IntArray, FloatArray]]:
-    """Figures of the tiles of a layer on a core, for all systems with so many of them; empty until they are put there."""
+def _known_tiles(core: VectorMacCore, cores: int, batch: int, row: bytes) -> list[Tiles]:
+    """Tiles of a layer on a core, for all systems with so many of them; empty until they are put there."""
     return []
 
 
-def _front_of(problem: Problem, caches: Caches, layer: int, spread: bound_parts.Spread) -> FloatArray:
+def _tiles_of(problem: Problem, layer: int) -> Tiles:
+    """Tiles of a layer, each priced once."""
+    parts = problem.parts[None]
+    wholes = [problem.table[layer, at] for at in (layout.K, layout.H, layout.W)]
+    k, h, w = (-(-whole // parts[..., d]) for whole, d in zip(wholes, (0, 2, 3), strict=True))
+    b = -(-problem.batches[:, None] // parts[..., 1])
+    keys = ((b * (wholes[0] + 1) + k) * (wholes[1] + 1) + h) * (wholes[2] + 1) + w
+    _, first, which = np.unique(keys.ravel(), return_index=True, return_inverse=True)
+    sizes = np.stack([np.broadcast_to(n, keys.shape).ravel()[first] for n in (k, b, h, w)], axis=1)
+    costs = np.zeros((len(first), 2))
+    bound_parts.tile_costs(problem, layer, np.ascontiguousarray(sizes), costs)
+    return Tiles(which.reshape(keys.shape).astype(np.uint32), costs)
+
+
+def _front_of(problem: Problem, tiles: Tiles, layer: int, spread: bound_parts.Spread) -> FloatArray:
     """Energy, core time and idle time of a layer's best options, n x 3; where no core holds its tiles, of tiles of any size."""
-    room = np.zeros((len(problem.batches) * len(problem.parts), 3))
+    room, which = np.zeros((tiles.which.size, 3)), tiles.which.astype(np.int64)
     endless = problem._replace(limits=np.array([[2**62, 0]], np.int64))
     for limited in (problem, endless):
-        n = bound_parts.layer_options(limited, caches, layer, spread, room)
+        n = bound_parts.layer_options(limited, layer, which, tiles.costs, spread, room)
         if n:
             found = room[:n][np.lexsort((room[:n, 2], room[:n, 1], room[:n, 0]))]
             return found[: bound_parts.keep_best(found, n)].copy()
@@ -213,7 +231,7 @@ def _alone_pj(problem: Problem, evaluator: Evaluator, number: int, readers: bool
 
 def _stretches_of(evaluator: Evaluator, problem: Problem, needed: NeededWords, prices: Prices) -> list[Stretch]:
     """Stretches of all layers; equal ones once, with how many there are."""
-    network, caches, lanes = evaluator.network, _tile_caches(problem), problem.prices[LANE_PJ] > 0.0
+    network, lanes = evaluator.network, problem.prices[LANE_PJ] > 0.0
     core, cores, batch = evaluator.system.core, evaluator.system.cores, int(problem.batches[-1])
     known: dict[tuple[object, ...], FloatArray] = {}
     options, alike = [], []
@@ -222,10 +240,9 @@ def _stretches_of(evaluator: Evaluator, problem: Problem, needed: NeededWords, p
         key = (problem.table[layer].tobytes(), *spread[:7])
         if key not in known:
             tiles = _known_tiles(core, cores, batch, problem.table[layer].tobytes())
-            if tiles:
-                caches.core_known[layer], caches.core_figures[layer] = tiles[0]
-            known[key] = _front_of(problem, caches, layer, spread)
-            tiles[:] = [(caches.core_known[layer], caches.core_figures[layer])]
+            if not tiles:
+                tiles.append(_tiles_of(problem, layer))
+            known[key] = _front_of(problem, tiles[0], layer, spread)
         options.append(known[key])
         alike.append(key)
     numbers, shares = path_shares(network, [min(1e300, float(front[:, 1].min())) for front in options])

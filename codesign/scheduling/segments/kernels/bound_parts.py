@@ -9,10 +9,8 @@ from codesign.core.kernel_library import FloatArray, IntArray
 from codesign.scheduling.segments.kernels import layout
 from codesign.scheduling.segments.kernels.core_mapper import BIG, CYCLES, ENERGY, FIGURES, ceil_div
 from codesign.scheduling.segments.kernels.layout import own_channels
-from codesign.scheduling.segments.kernels.machine import CAPACITY, CLOCK, RESERVE, Caches, Problem
-from codesign.scheduling.segments.kernels.placed_leaf import core_figures, mix, whole_batch
-
-TILE_ENTRIES = 8192
+from codesign.scheduling.segments.kernels.machine import CAPACITY, CLOCK, RESERVE, Problem
+from codesign.scheduling.segments.kernels.placed_leaf import kind_figures, whole_batch
 
 
 class Spread(NamedTuple):
@@ -70,28 +68,21 @@ def input_words(problem: Problem, layer: int) -> int:
 
 
 @njit
-def _known_figures(
-    problem: Problem, caches: Caches, keys: IntArray, kept: FloatArray, layer: int, batch_at: int, row: int
-) -> bool:
-    """Figures of one core's tile, taken from an equal tile of the layer where there is one."""
-    if caches.core_known[layer, batch_at, row] == 0:
-        shape, parts = problem.table[layer], problem.parts[row]
-        b = ceil_div(problem.batches[batch_at], parts[1])
-        k, h, w = (
-            ceil_div(shape[layout.K], parts[0]),
-            ceil_div(shape[layout.H], parts[2]),
-            ceil_div(shape[layout.W], parts[3]),
-        )
-        key = mix(mix(mix(layer * 65536 + b, k), h), w)
-        at = (key & 0x7FFFFFFFFFFF) % TILE_ENTRIES
-        if keys[at] == key:
-            caches.core_figures[layer, batch_at, row] = kept[at]
-            caches.core_known[layer, batch_at, row] = 1 if kept[at, FIGURES] >= 0.0 else 2
-        else:
-            core_figures(problem, caches, 0, layer, batch_at, row)
-            keys[at] = key
-            kept[at] = caches.core_figures[layer, batch_at, row]
-    return caches.core_known[layer, batch_at, row] == 1  # type: ignore[no-any-return]
+def tile_costs(problem: Problem, layer: int, sizes: IntArray, costs: FloatArray) -> None:
+    """Energy and cycles of one core's tiles; an energy below 0 where there is no mapping.
+
+    Args:
+        problem: Network and system.
+        layer: Number of the layer.
+        sizes: Channels, samples, rows and columns of each tile, n x 4.
+        costs: Receives energy and cycles, n x 2.
+    """
+    figures = np.zeros(FIGURES + 1)
+    for i in range(sizes.shape[0]):
+        k, b, h, w = sizes[i, 0], sizes[i, 1], sizes[i, 2], sizes[i, 3]
+        good = kind_figures(problem, 0, layer, k, b, h, w, figures)
+        costs[i, 0] = figures[ENERGY] if good else -1.0
+        costs[i, 1] = figures[CYCLES]
 
 
 @njit
@@ -168,7 +159,9 @@ def _run_time(problem: Problem, batch: int, cycles: float, spread: Spread) -> fl
 
 
 @njit
-def layer_options(problem: Problem, caches: Caches, layer: int, spread: Spread, options: FloatArray) -> int:
+def layer_options(
+    problem: Problem, layer: int, which: IntArray, costs: FloatArray, spread: Spread, options: FloatArray
+) -> int:
     """Energy, core time and idle time of a layer for the whole batch, of every batch and partition (rules M61, M66, M67, M69).
 
     Energy is that of the cores, of filling their big buffers, and of links by which several cores receive the same word. Core
@@ -176,8 +169,9 @@ def layer_options(problem: Problem, caches: Caches, layer: int, spread: Spread, 
 
     Args:
         problem: Network and system.
-        caches: Core figures are kept in them.
         layer: Number of the layer.
+        which: Number of the tile of every batch and partition, batches x partitions.
+        costs: Energy and cycles of these tiles on a core (`tile_costs`).
         spread: What else is known of its words.
         options: Receives energy, core time and idle time, batches x partitions rows of three.
 
@@ -185,7 +179,6 @@ def layer_options(problem: Problem, caches: Caches, layer: int, spread: Spread, 
         How many were written.
     """
     shape, whole = problem.table[layer], whole_batch(problem)
-    keys, kept = np.zeros(TILE_ENTRIES, np.int64), np.zeros((TILE_ENTRIES, FIGURES + 1))
     read, write = problem.cores.pj[0, BIG, 0], problem.cores.pj[0, BIG, 1]
     operands = shape[layout.OPERANDS] if shape[layout.TYPE] == layout.ELTWISE else 1
     inputs = input_words(problem, layer) * operands
@@ -197,19 +190,19 @@ def layer_options(problem: Problem, caches: Caches, layer: int, spread: Spread, 
         runs = whole // batch
         for row in range(problem.parts.shape[0]):
             parts = problem.parts[row]
-            if not _known_figures(problem, caches, keys, kept, layer, batch_at, row):
+            tile = which[batch_at, row]
+            if costs[tile, 0] < 0.0:
                 continue
             if least_bytes(problem, layer, batch, parts) > problem.limits[0, CAPACITY]:
                 continue
             cores = parts[0] * parts[1] * parts[2] * parts[3]
-            figures = caches.core_figures[layer, batch_at, row]
             copies = 1 if own_channels(shape[layout.TYPE]) else min(parts[0], shape[layout.OUT_K])
             places = min(parts[2], shape[layout.OUT_H]) * min(parts[3], shape[layout.OUT_W])
             weights = float(shape[layout.WEIGHT_WORDS] * places)
             weights *= float(whole) if batched else float(parts[1])
-            energy = figures[ENERGY] * cores * runs
+            energy = costs[tile, 0] * cores * runs
             energy += weights * write + (outputs * read + inputs * copies * write) * float(whole)
-            time = _run_time(problem, batch, figures[CYCLES], spread)
+            time = _run_time(problem, batch, costs[tile, 1], spread)
             options[n, 0] = energy + shared_pj(problem, layer, batch, parts, spread)
             options[n, 1] = time * float(cores * runs) / total
             options[n, 2] = time * (1.0 - cores / total)
