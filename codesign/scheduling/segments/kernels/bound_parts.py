@@ -10,7 +10,8 @@ from codesign.scheduling.segments.kernels import layout
 from codesign.scheduling.segments.kernels.core_mapper import BIG, CYCLES, ENERGY, FIGURES, ceil_div
 from codesign.scheduling.segments.kernels.layout import own_channels
 from codesign.scheduling.segments.kernels.machine import CAPACITY, CLOCK, RESERVE, Problem
-from codesign.scheduling.segments.kernels.placed_leaf import kind_figures, whole_batch
+from codesign.scheduling.segments.kernels.placed_leaf import whole_batch
+from codesign.scheduling.segments.kernels.tile_figures import kind_figures
 
 
 class Spread(NamedTuple):
