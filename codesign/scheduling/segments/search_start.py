@@ -7,6 +7,7 @@ import numpy as np
 from codesign.core import clock
 from codesign.core.factors import divisors
 from codesign.core.kernel_library import FloatArray, IntArray
+from codesign.scheduling.segments.aligned_start import AlignedStart
 from codesign.scheduling.segments.kernels import moves, tree_search
 from codesign.scheduling.segments.kernels import tree as tree_kernels
 from codesign.scheduling.segments.kernels.machine import Tokens
@@ -111,6 +112,7 @@ class TreeStart:
         self.network, self.batch, self.seconds = network, batch, seconds
         self.workspace, self.trial, self.current = workspace, trial, current
         self.order = np.arange(len(network.layers), dtype=np.int64)
+        self.first_choices = np.zeros(len(network.layers), np.int64)
 
     def find(self, longest: int) -> float:
         """Leave the best tree in `current`; returns its value, infinite where no batch of layers one after another fits.
@@ -130,18 +132,42 @@ class TreeStart:
             if value < best:
                 best, kept = value, self.order
         self.order = kept
+        best = min(best, self._aligned(best))
         for root_groups in divisors(self.batch):
             sure = 0 if np.isfinite(best) else SURE_LENGTHS
             options, costs = self._priced(longest, root_groups, (begin, seconds), sure, False)
             best = min(best, self._cut(root_groups, options, costs, best))
         return best if np.isfinite(best) else self.flat()
 
+    def _aligned(self, best: float) -> float:
+        """Trees of layers cut alike, from the largest number of groups of the root to where they get worse (rule M56).
+
+        A better tree than `best` is left in `current`. Returns the value of the best one.
+        """
+        if len(self.workspace.problem.limits) > 1:
+            return float("inf")
+        goal, least = self.workspace.goal, float("inf")
+        start = AlignedStart(self.workspace, self.trial)
+        per_time = start.price_of_time(self.order, self.batch)
+        for root_groups in reversed(divisors(self.batch)):
+            energy, spent = start.find(self.order, root_groups, per_time)
+            value = self.workspace.value(self.trial) if np.isfinite(energy) else float("inf")
+            if value < best - 1e-9:
+                best = value
+                moves.copy_tokens(self.trial, self.current)
+            if value > least:
+                break
+            least = value
+            if np.isfinite(energy):
+                per_time = goal[1] / goal[0] * energy / max(spent, 1.0)
+        return least
+
     def _cut(self, root_groups: int, options: IntArray, costs: FloatArray, best: float) -> float:
         """Cut the layers at what segments cost, at several prices of time; a better tree than `best` is left in `current`."""
         problem, goal, per_time = self.workspace.problem, self.workspace.goal, 1.0
         for _ in range(6):
             energy, spent = tree_search.cut_by_program(
-                problem, costs, self.order, root_groups, options, per_time, self.trial
+                problem, costs, self.order, root_groups, options, per_time, self.first_choices, self.trial
             )
             if not np.isfinite(energy):
                 break
