@@ -3,7 +3,8 @@
 import numpy as np
 
 from codesign.core.jit import njit
-from codesign.core.kernel_library import FloatArray, IntArray
+from codesign.core.kernel_library import FloatArray, IntArray, stable_order
+from codesign.scheduling.segments.kernels.core_mapper import CYCLES
 from codesign.scheduling.segments.kernels.machine import (
     FED,
     ORDERS,
@@ -19,6 +20,9 @@ from codesign.scheduling.segments.kernels.placed_leaf import core_figures, place
 from codesign.scheduling.segments.kernels.segment_cost import add_on_chip, leaf_cost
 from codesign.scheduling.segments.kernels.tree import LEAF, TIME
 from codesign.scheduling.segments.kernels.tree_search import NEST, price_option, write_flat
+
+SLOWEST = 1.6
+"""Cycles of a core, over those of a layer's fastest partition, above which a partition is not priced."""
 
 
 @njit
@@ -43,12 +47,19 @@ def _placed(problem: Problem, caches: Caches, layer: int, batch_at: int, row: in
 
 @njit
 def _priced(
-    problem: Problem, caches: Caches, scratch: Scratch, layer: int, slot: int, batch: int, per_time: float
+    problem: Problem,
+    caches: Caches,
+    scratch: Scratch,
+    layer: int,
+    slot: int,
+    batch: int,
+    bits: int,
+    per_time: float,
 ) -> float:
-    """Energy + `per_time` x time of a layer in a slot, its producers standing in the slots of `scratch`."""
+    """Energy + `per_time` x time of a layer in a slot; producers of edges with a bit stand in the slots of `scratch`."""
     counter = scratch.counters[0]
     counter[:] = caches.leaf_counters[slot]
-    add_on_chip(problem, caches, scratch, layer, slot, batch, _edge_bits(problem, layer), counter)
+    add_on_chip(problem, caches, scratch, layer, slot, batch, bits, counter)
     energy, time, _ = leaf_cost(problem, caches, slot, counter, False)
     return energy + per_time * time
 
@@ -73,11 +84,17 @@ def price_rows(
         if problem.kin[layer, FED] < layer:
             prices[layer] = prices[problem.kin[layer, FED]]
             continue
-        start, past = problem.edges.start[layer], problem.edges.start[layer + 1]
+        start, past, shaped = problem.edges.start[layer], problem.edges.start[layer + 1], problem.kin[layer, SHAPED]
+        least = np.inf
+        for row in range(first_row, first_row + prices.shape[1]):
+            if core_figures(problem, caches, 0, shaped, batch_at, row):
+                least = min(least, caches.core_figures[shaped, batch_at, row, CYCLES])
         for at in range(prices.shape[1]):
             row = first_row + at
             prices[layer, at] = np.inf
-            if not core_figures(problem, caches, 0, problem.kin[layer, SHAPED], batch_at, row):
+            if not core_figures(problem, caches, 0, shaped, batch_at, row):
+                continue
+            if caches.core_figures[shaped, batch_at, row, CYCLES] > SLOWEST * least:
                 continue
             caches.counts[STAMP] += 1
             slot = _placed(problem, caches, layer, batch_at, row, turn)
@@ -89,7 +106,8 @@ def price_rows(
                     scratch.leaf_of[producer], scratch.leaf_batch[e - start] = e - start, batch
                     scratch.slots[e - start] = _placed(problem, caches, producer, batch_at, row, turn)
             if good:
-                prices[layer, at] = _priced(problem, caches, scratch, layer, slot, batch, per_time)
+                bits = _edge_bits(problem, layer)
+                prices[layer, at] = _priced(problem, caches, scratch, layer, slot, batch, bits, per_time)
         for e in range(start, past):
             scratch.leaf_of[problem.edges.producer[e]] = -1
 
@@ -101,6 +119,15 @@ def _state_of(back: IntArray, at: int, state: int, earlier: int) -> int:
         state = back[at, state]
         at -= 1
     return state
+
+
+@njit
+def _may_improve(slots: IntArray, least: FloatArray, before: float, best: FloatArray) -> bool:
+    """Whether a way of a price to the layer before may be the best one to any partition of a layer, words from cores left out."""
+    for q in range(RANKS):
+        if slots[q] >= 0 and before + least[q] < best[q]:
+            return True
+    return False
 
 
 @njit
@@ -131,7 +158,7 @@ def align_layers(
     """
     n, batch, cores = order.shape[0], problem.batches[batch_at], _cores(problem)
     best, back = np.full((n, RANKS), np.inf), np.zeros((n, RANKS), np.int64)
-    place_of, slots = np.zeros(n, np.int64), np.zeros(RANKS, np.int64)
+    place_of, slots, least = np.zeros(n, np.int64), np.zeros(RANKS, np.int64), np.zeros(RANKS)
     for i in range(n):
         layer = order[i]
         place_of[layer] = i
@@ -141,12 +168,16 @@ def align_layers(
             slots[q] = -1
             if ranked[q] >= 0:
                 slots[q] = _placed(problem, caches, layer, batch_at, ranked[q], turn)
+                least[q] = _priced(problem, caches, scratch, layer, slots[q], batch, 0, per_time)
                 if caches.leaf_figures[slots[q], 2] == 0.0:
                     slots[q] = -1
-        start, past = problem.edges.start[layer], problem.edges.start[layer + 1]
-        for p in range(RANKS if i > 0 else 1):
+        start, past, bits = problem.edges.start[layer], problem.edges.start[layer + 1], _edge_bits(problem, layer)
+        ways = stable_order(best[i - 1]) if i > 0 else np.zeros(1, np.int64)
+        for p in ways:
             before = best[i - 1, p] if i > 0 else 0.0
             if before == np.inf:
+                break
+            if not _may_improve(slots, least, before, best[i]):
                 continue
             for e in range(start, past):
                 producer = problem.edges.producer[e]
@@ -155,9 +186,9 @@ def align_layers(
                 scratch.leaf_of[producer], scratch.leaf_batch[e - start] = e - start, batch
                 scratch.slots[e - start] = _placed(problem, caches, producer, batch_at, row, turn)
             for q in range(RANKS):
-                if slots[q] < 0:
+                if slots[q] < 0 or before + least[q] >= best[i, q]:
                     continue
-                price = before + _priced(problem, caches, scratch, layer, slots[q], batch, per_time)
+                price = before + _priced(problem, caches, scratch, layer, slots[q], batch, bits, per_time)
                 if price < best[i, q]:
                     best[i, q], back[i, q] = price, p
         for e in range(start, past):
