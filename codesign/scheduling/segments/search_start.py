@@ -38,6 +38,12 @@ SHARES_SHARE = 0.1
 SHARE_LENGTHS = (32, 16, 8, 4, 24, 12, 6, 3)
 """Layers of such cuts that come first, and alone where trees are counted."""
 
+ALIGNED_SHARE = 0.35
+"""Share of the time that trees of layers cut alike may take."""
+
+REST = 0.5
+"""Time that further starts take after a better tree of layers cut alike, over that otherwise."""
+
 ORDERS_SHARE = 0.2
 """Share of the time after which the start tries no further order of the layers."""
 
@@ -132,35 +138,42 @@ class TreeStart:
             if value < best:
                 best, kept = value, self.order
         self.order = kept
-        best = min(best, self._aligned(best))
+        aligned = self._aligned(best, seconds)
+        if aligned < best:
+            best, seconds = aligned, REST * seconds
         for root_groups in divisors(self.batch):
             sure = 0 if np.isfinite(best) else SURE_LENGTHS
             options, costs = self._priced(longest, root_groups, (begin, seconds), sure, False)
             best = min(best, self._cut(root_groups, options, costs, best))
         return best if np.isfinite(best) else self.flat()
 
-    def _aligned(self, best: float) -> float:
-        """Trees of layers cut alike, from the largest number of groups of the root to where they get worse (rule M56).
+    def _aligned(self, best: float, seconds: float) -> float:
+        """Trees of layers cut alike, with numbers of groups of the root from the middle down and up until they get worse (rule M56).
 
         A better tree than `best` is left in `current`. Returns the value of the best one.
         """
         if len(self.workspace.problem.limits) > 1:
             return float("inf")
-        goal, least = self.workspace.goal, float("inf")
-        start = AlignedStart(self.workspace, self.trial)
+        start, many = AlignedStart(self.workspace, self.trial), divisors(self.batch)
         per_time = start.price_of_time(self.order, self.batch)
-        for root_groups in reversed(divisors(self.batch)):
-            energy, spent = start.find(self.order, root_groups, per_time)
-            value = self.workspace.value(self.trial) if np.isfinite(energy) else float("inf")
-            if value < best - 1e-9:
-                best = value
-                moves.copy_tokens(self.trial, self.current)
-            if value > least:
+        values: dict[int, float] = {}
+        took, begin, at, by = 0.0, clock.cpu_seconds(), len(many) // 2, -1
+        while 0 <= at < len(many):
+            began = clock.cpu_seconds()
+            if values and began + took > begin + ALIGNED_SHARE * seconds:
                 break
-            least = value
-            if np.isfinite(energy):
-                per_time = goal[1] / goal[0] * energy / max(spent, 1.0)
-        return least
+            energy, spent = start.find(self.order, many[at], per_time)
+            values[at] = self.workspace.value(self.trial) if np.isfinite(energy) else float("inf")
+            took = clock.cpu_seconds() - began
+            if values[at] < best - 1e-9:
+                best = values[at]
+                moves.copy_tokens(self.trial, self.current)
+            if by < 0 and (at == 0 or values[at] > values.get(at + 1, float("inf"))):
+                at, by = len(many) // 2, 1
+            elif by > 0 and values[at] > values[at - 1]:
+                break
+            at += by
+        return min(values.values())
 
     def _cut(self, root_groups: int, options: IntArray, costs: FloatArray, best: float) -> float:
         """Cut the layers at what segments cost, at several prices of time; a better tree than `best` is left in `current`."""
