@@ -18,8 +18,8 @@ FIRST_RANKS = 3
 WINDOW = 3
 """Layers to either side whose prices count for a partition."""
 
-TURN = (1, 2, 3, 0)
-"""Order of the dimensions: parts of channels are neighbours."""
+TURNS = ((1, 2, 3, 0), (2, 3, 0, 1), (1, 0, 2, 3))
+"""Orders of the dimensions that are tried; with the first parts of channels are neighbours."""
 
 SHORT = 4
 """Most layers of a segment that ends where words of several layers wait."""
@@ -43,7 +43,8 @@ class AlignedStart:
         self.layers, self.cores = len(problem.table), int(problem.kind_start[-1])
         self.rows = np.arange(problem.part_start[self.cores], problem.part_start[self.cores + 1])
         turns = [tuple(int(d) for d in order) for order in problem.orders]
-        self.turn = turns.index(TURN)
+        self.turns = [turns.index(turn) for turn in TURNS]
+        self.seeded: set[int] = set()
 
     def price_of_time(self, order: IntArray, batch: int) -> float:
         """Energy that a unit of time is worth to layers one after another, one sample at a time; 0 where they do not fit."""
@@ -57,7 +58,7 @@ class AlignedStart:
         workspace = self.workspace
         problem, caches, scratch = workspace.problem, workspace.caches, workspace.scratch
         prices: FloatArray = np.full((self.layers, len(self.rows)), np.inf)
-        aligned_layers.price_rows(problem, caches, scratch, batch_at, self.turn, per_time, prices)
+        aligned_layers.price_rows(problem, caches, scratch, batch_at, self.turns[0], per_time, prices)
         least = prices.min(axis=1, keepdims=True)
         excess = np.where(np.isfinite(prices), prices / np.where(np.isfinite(least), least, 1.0) - 1.0, 2.0)
         around = np.zeros_like(excess)
@@ -80,17 +81,19 @@ class AlignedStart:
             ranked[:] = -1
             ranked[: len(wanted)] = wanted
 
-    def find(self, order: IntArray, root_groups: int, per_time: float) -> tuple[float, float]:
+    def find(self, order: IntArray, root_groups: int, turn: int, per_time: float) -> tuple[float, float]:
         """Leave the tree of a batch in `trial`; returns energy and time, infinite where there is none."""
         workspace = self.workspace
         problem, caches, scratch = workspace.problem, workspace.caches, workspace.scratch
         batch_at = int(np.searchsorted(problem.batches, problem.batches[-1] // root_groups))
-        self.seed_ranks(order, batch_at, per_time)
+        if batch_at not in self.seeded:  # trees that were found stand by ranks, so these stay
+            self.seed_ranks(order, batch_at, per_time)
+            self.seeded.add(batch_at)
         choices = np.zeros(self.layers, np.int64)
         options = np.array([(tree_kernels.LEAF, 1, 0), (tree_kernels.TIME, 1, tree_search.NEST)], np.int64)
         costs: FloatArray = np.empty((self.layers, self.layers, len(options), 2))
         if not np.isfinite(
-            aligned_layers.align_layers(problem, caches, scratch, order, batch_at, self.turn, per_time, choices)
+            aligned_layers.align_layers(problem, caches, scratch, order, batch_at, turn, per_time, choices)
         ):
             return float("inf"), float("inf")
         aligned_layers.price_runs(

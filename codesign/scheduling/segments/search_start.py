@@ -148,32 +148,46 @@ class TreeStart:
         return best if np.isfinite(best) else self.flat()
 
     def _aligned(self, best: float, seconds: float) -> float:
-        """Trees of layers cut alike, with numbers of groups of the root from the middle down and up until they get worse (rule M56).
+        """Trees of layers cut alike; a better one than `best` is left in `current`. Returns the value of the best one (rule M56).
 
-        A better tree than `best` is left in `current`. Returns the value of the best one.
+        Numbers of groups of the root go from the middle down and up until trees get worse. Those of the best two trees are
+        taken again with further orders of the dimensions, at the price of time of the best one.
         """
         if len(self.workspace.problem.limits) > 1:
             return float("inf")
         start, many = AlignedStart(self.workspace, self.trial), divisors(self.batch)
         per_time = start.price_of_time(self.order, self.batch)
         values: dict[int, float] = {}
-        took, begin, at, by = 0.0, clock.cpu_seconds(), len(many) // 2, -1
-        while 0 <= at < len(many):
+        goal, least, took, begin, price = self.workspace.goal, best, 0.0, clock.cpu_seconds(), per_time
+
+        def found(groups: int, turn: int) -> float:
+            nonlocal least, took, price
             began = clock.cpu_seconds()
-            if values and began + took > begin + ALIGNED_SHARE * seconds:
-                break
-            energy, spent = start.find(self.order, many[at], per_time)
-            values[at] = self.workspace.value(self.trial) if np.isfinite(energy) else float("inf")
-            took = clock.cpu_seconds() - began
-            if values[at] < best - 1e-9:
-                best = values[at]
+            energy, spent = start.find(self.order, groups, turn, per_time)
+            value = self.workspace.value(self.trial) if np.isfinite(energy) else float("inf")
+            if value < least - 1e-9:
+                least, price = value, goal[1] / goal[0] * energy / max(spent, 1.0)
                 moves.copy_tokens(self.trial, self.current)
+            took = clock.cpu_seconds() - began
+            return value
+
+        def late() -> bool:
+            return bool(values) and clock.cpu_seconds() + took > begin + ALIGNED_SHARE * seconds
+
+        at, by = len(many) // 2, -1
+        while 0 <= at < len(many) and not late():
+            values[at] = found(many[at], start.turns[0])
             if by < 0 and (at == 0 or values[at] > values.get(at + 1, float("inf"))):
                 at, by = len(many) // 2, 1
             elif by > 0 and values[at] > values[at - 1]:
                 break
             at += by
-        return min(values.values())
+        per_time = price
+        for at in sorted(values, key=values.__getitem__)[:2]:
+            for turn in start.turns:
+                if not late():
+                    found(many[at], turn)
+        return least
 
     def _cut(self, root_groups: int, options: IntArray, costs: FloatArray, best: float) -> float:
         """Cut the layers at what segments cost, at several prices of time; a better tree than `best` is left in `current`."""
