@@ -13,7 +13,6 @@ from codesign.scheduling.segments.kernels.segment_cost import needed_later, numb
 from codesign.scheduling.segments.kernels.tile_figures import mix
 from codesign.scheduling.segments.kernels.tree import LEAF, TIME
 
-
 NEST = -1
 """Blocks of an option whose cuts in time are nested as deep as words need it to stay on chip."""
 
