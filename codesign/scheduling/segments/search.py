@@ -42,8 +42,8 @@ LEAST_FALL = 10.0
 RETURN_SHARE = 0.85
 """Share of the annealing after which it goes on from the best tree."""
 
-MOST_DESCENTS = 4
-"""Most descents from the start before that; each has as many trees as a long search at least."""
+MOST_DESCENTS = 3
+"""Most descents before that, two from the start and the last from the best tree; each has the trees of a long search at least."""
 
 
 @final
@@ -178,7 +178,7 @@ class TreeSearch:
                 schedule[0] = schedule[1]
             elif int(share / RETURN_SHARE * descents) > descent:
                 descent = int(share / RETURN_SHARE * descents)
-                moves.copy_tokens(self.first, self.current)
+                moves.copy_tokens(self.first if 2 * descent < descents else self.best, self.current)
                 schedule[0] = self.value(self.current)
             if share <= RETURN_SHARE:
                 share = max(0.0, share * descents - RETURN_SHARE * descent)
@@ -241,7 +241,7 @@ class TreeSearch:
             schedule[0] = schedule[1]
 
     def _descents(self, expected: float) -> int:
-        """How often a search of so many trees anneals from the start: once in a short search (rule M53)."""
+        """How often a search of so many trees anneals from the full temperature down: once in a short search (rule M53)."""
         long = LONG * len(self.evaluator.network.layers)
         return max(1, min(MOST_DESCENTS, int(expected / long)))
 

@@ -23,7 +23,7 @@ MOST_EDGES = 60
 SLOT_BYTES = 96 * 2**20
 """Memory for placed leaves."""
 
-EDGE_BYTES = 48 * 2**20
+EDGE_BYTES = 16 * 2**20
 """Memory for words between placed leaves."""
 
 SEGMENT_ENTRIES = 2**17

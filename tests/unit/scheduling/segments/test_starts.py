@@ -10,7 +10,7 @@ from codesign.scheduling.segments.kernels.segment_cost import tree_cost
 from codesign.scheduling.segments.kernels.tree import LEAF, SPACE, TIME
 from codesign.scheduling.segments.kernels.tree_search import write_option
 from codesign.scheduling.segments.layers import LayerKind, SegmentLayer, SegmentNetwork
-from codesign.scheduling.segments.search import SearchSettings, TreeSearch
+from codesign.scheduling.segments.search import LONG, MOST_DESCENTS, SearchSettings, TreeSearch
 from codesign.scheduling.segments.search_start import orders_of
 
 
@@ -80,3 +80,16 @@ def test_the_start_takes_the_order_of_the_best_tree() -> None:
         others.append((start._cut(1, options, costs, float("inf")), order.tolist()))
     assert kept == min(others, key=lambda other: other[0])[1]
     assert value <= min(others)[0]
+
+
+def test_a_long_search_descends_several_times_and_never_ends_above_a_short_one() -> None:
+    search = a_search(HEADS)
+    long = LONG * len(HEADS.layers)
+    assert [search._descents(n * long) for n in (0.5, 1.0, 2.0, 3.9, 1e6)] == [1, 1, 2, 3, MOST_DESCENTS]
+    settings = SearchSettings(steps=2 * long, least_use=0.0)
+    found = [TreeSearch(search.evaluator, 4, settings).run() for _ in range(2)]
+    assert found[0].evaluation.root == found[1].evaluation.root
+    assert (
+        found[0].evaluation.edp
+        <= TreeSearch(search.evaluator, 4, SearchSettings(steps=100, least_use=0.0)).run().evaluation.edp
+    )
