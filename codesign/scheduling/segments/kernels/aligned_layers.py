@@ -124,10 +124,10 @@ def _state_of(back: IntArray, at: int, state: int, earlier: int) -> int:
 @njit
 def _may_improve(slots: IntArray, least: FloatArray, before: float, best: FloatArray) -> bool:
     """Whether a way of a price to the layer before may be the best one to any partition of a layer, words from cores left out."""
+    may = False
     for q in range(RANKS):
-        if slots[q] >= 0 and before + least[q] < best[q]:
-            return True
-    return False
+        may = may or (slots[q] >= 0 and before + least[q] < best[q])
+    return may
 
 
 @njit
