@@ -42,7 +42,10 @@ ALIGNED_SHARE = 0.35
 """Share of the time that trees of layers cut alike may take."""
 
 REST = 0.5
-"""Time that further starts take after a better tree of layers cut alike, over that otherwise."""
+"""Time that further starts take after a much better tree of layers cut alike, over that otherwise."""
+
+MUCH = 0.1
+"""Fall of the logarithm of the goal that makes a tree much better."""
 
 ORDERS_SHARE = 0.2
 """Share of the time after which the start tries no further order of the layers."""
@@ -139,8 +142,9 @@ class TreeStart:
                 best, kept = value, self.order
         self.order = kept
         aligned = self._aligned(best, seconds)
-        if aligned < best:
-            best, seconds = aligned, REST * seconds
+        if aligned < best - MUCH:
+            seconds *= REST
+        best = min(best, aligned)
         for root_groups in divisors(self.batch):
             sure = 0 if np.isfinite(best) else SURE_LENGTHS
             options, costs = self._priced(longest, root_groups, (begin, seconds), sure, False)
