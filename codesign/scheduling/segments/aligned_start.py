@@ -72,7 +72,7 @@ class AlignedStart:
             same = np.flatnonzero(problem.kin[:, SHAPED] == shape)
             rank_partitions(problem, caches, 0, int(shape), batch_at, self.cores)
             ranked = caches.ranked[shape, batch_at, self.cores]
-            fits = np.isfinite(prices[same]).any(axis=0)
+            fits = np.isfinite(prices[same].min(axis=0))
             own = [int(r) for r in np.argsort(excess[same].min(axis=0), kind="stable") if fits[r]]
             shared = [int(r) for r in np.argsort(around[same].min(axis=0), kind="stable") if fits[r]]
             mixed = [int(self.rows[r]) for pair in zip(own, shared, strict=True) for r in reversed(pair)]

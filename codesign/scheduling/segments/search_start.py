@@ -154,8 +154,8 @@ class TreeStart:
     def _aligned(self, best: float, seconds: float) -> float:
         """Trees of layers cut alike; a better one than `best` is left in `current`. Returns the value of the best one (rule M56).
 
-        Numbers of groups of the root go from the middle down and up until trees get worse. Those of the best two trees are
-        taken again with further orders of the dimensions, at the price of time of the best one.
+        Numbers of groups of the root go from the middle down and up until trees get worse. If one is better than `best`, those
+        of the best two are taken again with further orders of the dimensions, at the price of time of the best one.
         """
         if len(self.workspace.problem.limits) > 1:
             return float("inf")
@@ -187,7 +187,7 @@ class TreeStart:
                 break
             at += by
         per_time = price
-        for at in sorted(values, key=values.__getitem__)[:2]:
+        for at in sorted(values, key=values.__getitem__)[: 2 if least < best else 0]:
             for turn in start.turns:
                 if not late():
                     found(many[at], turn)
