@@ -77,7 +77,7 @@ class AlignedStart:
             shared = [int(r) for r in np.argsort(around[same].min(axis=0), kind="stable") if fits[r]]
             mixed = [int(self.rows[r]) for pair in zip(own, shared, strict=True) for r in reversed(pair)]
             first = [int(r) for r in ranked[:FIRST_RANKS] if r >= 0]
-            wanted = list(dict.fromkeys([*first, *mixed]))[:RANKS]
+            wanted = list(dict.fromkeys([*first, *mixed, *(int(r) for r in ranked if r >= 0)]))[:RANKS]
             ranked[:] = -1
             ranked[: len(wanted)] = wanted
 
