@@ -131,6 +131,42 @@ def _may_improve(slots: IntArray, least: FloatArray, before: float, best: FloatA
 
 
 @njit
+def _place_states(
+    problem: Problem,
+    caches: Caches,
+    scratch: Scratch,
+    layer: int,
+    batch_at: int,
+    turn: int,
+    per_time: float,
+    slots: IntArray,
+    least: FloatArray,
+) -> None:
+    """Slots of a layer in all its ranks, -1 where it does not fit, and their prices without words from cores."""
+    ranked = caches.ranked[problem.kin[layer, SHAPED], batch_at, _cores(problem)]
+    for q in range(RANKS):
+        slots[q] = -1
+        if ranked[q] >= 0:
+            slots[q] = _placed(problem, caches, layer, batch_at, ranked[q], turn)
+            least[q] = _priced(problem, caches, scratch, layer, slots[q], problem.batches[batch_at], 0, per_time)
+            if caches.leaf_figures[slots[q], 2] == 0.0:
+                slots[q] = -1
+
+
+@njit
+def _choose(order: IntArray, prices: FloatArray, back: IntArray, turn: int, choices: IntArray) -> float:
+    """Choices of all layers on the best way to the last one, whose states have prices; returns the least price."""
+    last = 0
+    for q in range(RANKS):
+        if prices[q] < prices[last]:
+            last = q
+    if prices[last] < np.inf:
+        for i in range(order.shape[0]):
+            choices[order[i]] = _state_of(back, order.shape[0] - 1, last, i) * ORDERS + turn
+    return prices[last]  # type: ignore[no-any-return]
+
+
+@njit
 def align_layers(
     problem: Problem,
     caches: Caches,
@@ -163,14 +199,7 @@ def align_layers(
         layer = order[i]
         place_of[layer] = i
         caches.counts[STAMP] += 1
-        ranked = caches.ranked[problem.kin[layer, SHAPED], batch_at, cores]
-        for q in range(RANKS):
-            slots[q] = -1
-            if ranked[q] >= 0:
-                slots[q] = _placed(problem, caches, layer, batch_at, ranked[q], turn)
-                least[q] = _priced(problem, caches, scratch, layer, slots[q], batch, 0, per_time)
-                if caches.leaf_figures[slots[q], 2] == 0.0:
-                    slots[q] = -1
+        _place_states(problem, caches, scratch, layer, batch_at, turn, per_time, slots, least)
         start, past, bits = problem.edges.start[layer], problem.edges.start[layer + 1], _edge_bits(problem, layer)
         ways = stable_order(best[i - 1]) if i > 0 else np.zeros(1, np.int64)
         for p in ways:
@@ -193,15 +222,7 @@ def align_layers(
                     best[i, q], back[i, q] = price, p
         for e in range(start, past):
             scratch.leaf_of[problem.edges.producer[e]] = -1
-    last = 0
-    for q in range(RANKS):
-        if best[n - 1, q] < best[n - 1, last]:
-            last = q
-    if best[n - 1, last] == np.inf:
-        return np.inf
-    for i in range(n):
-        choices[order[i]] = _state_of(back, n - 1, last, i) * ORDERS + turn
-    return best[n - 1, last]  # type: ignore[no-any-return]
+    return _choose(order, best[n - 1], back, turn, choices)
 
 
 @njit
