@@ -20,7 +20,7 @@ from codesign.scheduling.segments.search_start import TreeStart
 from codesign.scheduling.segments.segment_tree import Cut
 from codesign.scheduling.segments.token_trees import tree_of, with_parts
 
-MOVE_WEIGHTS = (30, 12, 4, 6, 12, 6, 10, 8, 12, 5, 5, 5, 6, 5)
+MOVE_WEIGHTS = (30, 12, 4, 6, 12, 6, 10, 8, 12, 5, 5, 5, 6, 20)
 """Of the moves in the order of `kernels.moves`."""
 
 MOST_MAPPED = 8

@@ -7,6 +7,7 @@ import numpy as np
 from codesign.core import clock
 from codesign.core.factors import divisors
 from codesign.core.kernel_library import FloatArray, IntArray
+from codesign.scheduling.segments.aligned_start import AlignedStart
 from codesign.scheduling.segments.kernels import moves, tree_search
 from codesign.scheduling.segments.kernels import tree as tree_kernels
 from codesign.scheduling.segments.kernels.machine import Tokens
@@ -36,6 +37,15 @@ SHARES_SHARE = 0.1
 
 SHARE_LENGTHS = (32, 16, 8, 4, 24, 12, 6, 3)
 """Layers of such cuts that come first, and alone where trees are counted."""
+
+ALIGNED_SHARE = 0.35
+"""Share of the time that trees of layers cut alike may take."""
+
+REST = 0.5
+"""Time that further starts take after a much better tree of layers cut alike, over that otherwise."""
+
+MUCH = 0.1
+"""Fall of the logarithm of the goal that makes a tree much better."""
 
 ORDERS_SHARE = 0.2
 """Share of the time after which the start tries no further order of the layers."""
@@ -111,6 +121,7 @@ class TreeStart:
         self.network, self.batch, self.seconds = network, batch, seconds
         self.workspace, self.trial, self.current = workspace, trial, current
         self.order = np.arange(len(network.layers), dtype=np.int64)
+        self.first_choices = np.zeros(len(network.layers), np.int64)
 
     def find(self, longest: int) -> float:
         """Leave the best tree in `current`; returns its value, infinite where no batch of layers one after another fits.
@@ -130,18 +141,64 @@ class TreeStart:
             if value < best:
                 best, kept = value, self.order
         self.order = kept
+        aligned = self._aligned(best, seconds)
+        if aligned < best - MUCH:
+            seconds *= REST
+        best = min(best, aligned)
         for root_groups in divisors(self.batch):
             sure = 0 if np.isfinite(best) else SURE_LENGTHS
             options, costs = self._priced(longest, root_groups, (begin, seconds), sure, False)
             best = min(best, self._cut(root_groups, options, costs, best))
         return best if np.isfinite(best) else self.flat()
 
+    def _aligned(self, best: float, seconds: float) -> float:
+        """Trees of layers cut alike; a better one than `best` is left in `current`. Returns the value of the best one (rule M56).
+
+        Numbers of groups of the root go from the middle down and up until trees get worse. If one is better than `best`, those
+        of the best two are taken again with further orders of the dimensions, at the price of time of the best one.
+        """
+        if len(self.workspace.problem.limits) > 1:
+            return float("inf")
+        start, many = AlignedStart(self.workspace, self.trial), divisors(self.batch)
+        per_time = start.price_of_time(self.order, self.batch)
+        values: dict[int, float] = {}
+        goal, least, took, begin, price = self.workspace.goal, best, 0.0, clock.cpu_seconds(), per_time
+
+        def found(groups: int, turn: int) -> float:
+            nonlocal least, took, price
+            began = clock.cpu_seconds()
+            energy, spent = start.find(self.order, groups, turn, per_time)
+            value = self.workspace.value(self.trial) if np.isfinite(energy) else float("inf")
+            if value < least - 1e-9:
+                least, price = value, goal[1] / goal[0] * energy / max(spent, 1.0)
+                moves.copy_tokens(self.trial, self.current)
+            took = clock.cpu_seconds() - began
+            return value
+
+        def late() -> bool:
+            return bool(values) and clock.cpu_seconds() + took > begin + ALIGNED_SHARE * seconds
+
+        at, by = len(many) // 2, -1
+        while 0 <= at < len(many) and not late():
+            values[at] = found(many[at], start.turns[0])
+            if by < 0 and (at == 0 or values[at] > values.get(at + 1, float("inf"))):
+                at, by = len(many) // 2, 1
+            elif by > 0 and values[at] > values[at - 1]:
+                break
+            at += by
+        per_time = price
+        for at in sorted(values, key=values.__getitem__)[: 2 if least < best else 0]:
+            for turn in start.turns:
+                if not late():
+                    found(many[at], turn)
+        return least
+
     def _cut(self, root_groups: int, options: IntArray, costs: FloatArray, best: float) -> float:
         """Cut the layers at what segments cost, at several prices of time; a better tree than `best` is left in `current`."""
         problem, goal, per_time = self.workspace.problem, self.workspace.goal, 1.0
         for _ in range(6):
             energy, spent = tree_search.cut_by_program(
-                problem, costs, self.order, root_groups, options, per_time, self.trial
+                problem, costs, self.order, root_groups, options, per_time, self.first_choices, self.trial
             )
             if not np.isfinite(energy):
                 break

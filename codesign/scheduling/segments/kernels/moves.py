@@ -17,9 +17,15 @@ from codesign.scheduling.segments.kernels.machine import (
 from codesign.scheduling.segments.kernels.partition_ranks import rank_partitions
 from codesign.scheduling.segments.kernels.segment_cost import build_segment
 from codesign.scheduling.segments.kernels.tile_figures import batch_index
-from codesign.scheduling.segments.kernels.tree import LEAF, SPACE, TIME, assign_cores, find_stages
+from codesign.scheduling.segments.kernels.tree import LEAF, SPACE, TIME, Tree, assign_cores, find_stages
 
 CHOICE, GROUPS, FLIP, DISSOLVE, WRAP, SWAP, PULL, PUSH, BORDER, SPLIT, MERGE, SHIFT, JUMP, ALIGN = range(14)
+
+CUT_SHARE = 0.3
+"""Share of the moves that align which take a whole cut."""
+
+LONGEST_RUN = 5
+"""Of other ones the layers before or after one: a power of two of less than this exponent, cuts between counted too."""
 
 REACH = 12
 """Tokens over which a layer jumps at most."""
@@ -357,10 +363,11 @@ def _jump(tokens: Tokens, scratch: Scratch, at: int, state: RandomState) -> bool
 
 @njit
 def _align(problem: Problem, caches: Caches, tokens: Tokens, scratch: Scratch, at: int, state: RandomState) -> bool:
-    """All layers of a cut of equal cores take a partition and order of one of them, as far as they have it."""
-    if at > 0 and tokens.kind[at] == LEAF:
+    """Layers take the partition and order of one of them, as far as they have it: all of a cut, or some before or after a layer."""
+    whole = uniform(state) < CUT_SHARE
+    if whole and at > 0 and tokens.kind[at] == LEAF:
         at = scratch.parent[at]
-    if at == 0 or problem.limits.shape[0] > 1:
+    if at == 0 or problem.limits.shape[0] > 1 or (not whole and tokens.kind[at] != LEAF):
         return False
     start = at
     while scratch.parent[start] > 0:
@@ -372,28 +379,68 @@ def _align(problem: Problem, caches: Caches, tokens: Tokens, scratch: Scratch, a
             scratch.leaf_of[tokens.layer[token]] = -1
     if assign_cores(tree, problem.kind_start, problem.least_use) >= 0:
         return False
-    first = at + 1 + below(state, tokens.size[at] - 1)
-    while tokens.kind[first] != LEAF:
-        first += 1
-    order, rank, row, changed = below(state, ORDERS), min(below(state, RANKS), below(state, RANKS)), -1, False
-    for i in range(tokens.size[at]):
-        token = first if i == 0 else at + i
-        if tokens.kind[token] != LEAF:
-            continue
-        node, batch_at = token - start + 1, batch_index(problem, scratch.batch[token])
-        cores, shaped = tree.core_past[node] - tree.core_first[node], problem.kin[tokens.layer[token], SHAPED]
-        n = rank_partitions(problem, caches, 0, shaped, batch_at, cores)
-        if n == 0:
-            return False
-        ranked = caches.ranked[shaped, batch_at, cores]
-        if i == 0:
-            row = ranked[rank % n]
-        for j in range(n):
-            if ranked[j] == row:
-                choice = j * ORDERS + order
-                changed = changed or choice != tokens.choice[token]
-                tokens.choice[token] = choice
+    source, first, past = at, at, at + tokens.size[at]
+    order, rank = tokens.choice[at] % ORDERS, tokens.choice[at] // ORDERS % RANKS
+    if whole:
+        source = at + 1 + below(state, tokens.size[at] - 1)
+        while tokens.kind[source] != LEAF:
+            source += 1
+        order, rank = below(state, ORDERS), min(below(state, RANKS), below(state, RANKS))
+    else:
+        reach = 1 << below(state, LONGEST_RUN)
+        if uniform(state) < 0.5:
+            past = min(at + reach + 1, start + tokens.size[start])
+        else:
+            first, past = max(at - reach, start), at
+    row = _row_of(problem, caches, tokens, scratch, tree, source, start, rank)
+    changed = False
+    for token in range(first, past):
+        if tokens.kind[token] == LEAF and row >= 0:
+            changed = _take_row(problem, caches, tokens, scratch, tree, token, start, row, order) or changed
     return changed
+
+
+@njit
+def _ranks_of(
+    problem: Problem, caches: Caches, tokens: Tokens, scratch: Scratch, tree: Tree, token: int, start: int
+) -> IntArray:
+    """Partitions of a leaf in a segment that begins at a token and has cores."""
+    node, batch_at = token - start + 1, batch_index(problem, scratch.batch[token])
+    cores, shaped = tree.core_past[node] - tree.core_first[node], problem.kin[tokens.layer[token], SHAPED]
+    n = rank_partitions(problem, caches, 0, shaped, batch_at, cores)
+    return caches.ranked[shaped, batch_at, cores, :n]
+
+
+@njit
+def _row_of(
+    problem: Problem, caches: Caches, tokens: Tokens, scratch: Scratch, tree: Tree, token: int, start: int, rank: int
+) -> int:
+    """The partition of a leaf at a rank, or -1."""
+    ranked = _ranks_of(problem, caches, tokens, scratch, tree, token, start)
+    return ranked[rank % ranked.shape[0]] if ranked.shape[0] > 0 else -1
+
+
+@njit
+def _take_row(
+    problem: Problem,
+    caches: Caches,
+    tokens: Tokens,
+    scratch: Scratch,
+    tree: Tree,
+    token: int,
+    start: int,
+    row: int,
+    order: int,
+) -> bool:
+    """Give a leaf a partition and an order if it has that partition; returns whether that changes it."""
+    ranked = _ranks_of(problem, caches, tokens, scratch, tree, token, start)
+    for j in range(ranked.shape[0]):
+        if ranked[j] == row:
+            choice = j * ORDERS + order
+            changed = choice != tokens.choice[token]
+            tokens.choice[token] = choice
+            return changed  # type: ignore[no-any-return]
+    return False
 
 
 @njit

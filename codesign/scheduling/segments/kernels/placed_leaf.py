@@ -106,6 +106,24 @@ def place_leaf(
     if n == 0:
         return -1
     row = caches.ranked[kind * problem.table.shape[0] + shaped, batch_at, cores, (choice // ORDERS) % RANKS % n]
+    return place_row(problem, caches, layer, batch_at, (first, cores), row, choice, on_chip, stored)
+
+
+@njit
+def place_row(
+    problem: Problem,
+    caches: Caches,
+    layer: int,
+    batch_at: int,
+    where: tuple[int, int],
+    row: int,
+    choice: int,
+    on_chip: int,
+    stored: int,
+) -> int:
+    """The slot of a layer in a partition by number, whatever its rank, on cores that are chosen: the first, and how many."""
+    first, cores = where
+    code = choice // (ORDERS * RANKS)
     way = 0
     for d in problem.orders[choice % ORDERS]:  # dimensions of one part may stand anywhere
         if problem.parts[row, d] > 1:

@@ -176,11 +176,11 @@ def _between(
 
 
 @njit
-def _add_on_chip(problem: Problem, caches: Caches, tree: Tree, scratch: Scratch, node: int, bits: int) -> None:
-    """Add the words that a leaf receives from other cores to its counter; those of an edge are found once for two layouts."""
-    layer = tree.layer[node]
-    mine = scratch.slots[tree.leaf_first[node]]
-    shape, counter = problem.table[layer], scratch.counters[node]
+def add_on_chip(
+    problem: Problem, caches: Caches, scratch: Scratch, layer: int, mine: int, batch: int, bits: int, counter: IntArray
+) -> None:
+    """Add the words that a layer in a slot receives from other cores; those of an edge are found once for two layouts."""
+    shape = problem.table[layer]
     start, middle, past = problem.edges.start[layer], problem.edges.weight_start[layer], problem.edges.start[layer + 1]
     wraps = shape[layout.OUT_K] if shape[layout.TYPE] == layout.ELTWISE else 0
     shift = shape[layout.EXTERNAL_C]
@@ -198,7 +198,7 @@ def _add_on_chip(problem: Problem, caches: Caches, tree: Tree, scratch: Scratch,
             words = scratch.edge_counters[at]
             if scratch.edge_keys[at] != key:
                 scratch.edge_keys[at] = key
-                batches = scratch.leaf_batch[leaf], tree.batch[node]
+                batches = scratch.leaf_batch[leaf], batch
                 _between(problem, caches, made, mine, e < middle, shift, batches, words)
             counter[:] += words
         shift += problem.table[producer, layout.OUT_K]
@@ -220,23 +220,20 @@ def _fits(problem: Problem, tree: Tree, usage: IntArray) -> bool:
 
 
 @njit
-def _leaf_figures(problem: Problem, caches: Caches, tree: Tree, scratch: Scratch, node: int) -> None:
-    """Energy and time of a leaf whose counter is complete."""
-    counter, slot = scratch.counters[node], scratch.slots[tree.leaf_first[node]]
+def leaf_cost(problem: Problem, caches: Caches, slot: int, counter: IntArray, alone: bool) -> tuple[float, int, int]:
+    """Energy of a leaf whose counter is complete, its time, and that with all words taking twice as long."""
     if problem.fabric.counting == OWN:
         recount_hops(problem.fabric, counter)
     prices = problem.prices
     words = counter[HOPS] * prices[HOP_PJ] + counter[DIE_HOPS] * prices[DIE_HOP_PJ] + counter[DRAM] * prices[DRAM_PJ]
-    scratch.energies[node, 0] = caches.leaf_figures[slot, 0] + words
     time = max(int(caches.leaf_figures[slot, 1]), dram_cycles(problem.fabric, counter))
-    if problem.leaf_links == 1 or (problem.fabric.counting == SET and tree.parent[node] == 0):
+    if problem.leaf_links == 1 or (problem.fabric.counting == SET and alone):
         time = max(time, link_cycles(problem.fabric, counter))
     slowed = time
     if problem.fabric.fill > 0:
         time = max(time, filled_cycles(problem.fabric, counter, 1))
         slowed = max(slowed, filled_cycles(problem.fabric, counter, 2))
-    scratch.times[node] = int(time / prices[CLOCK])
-    scratch.slowed[node] = int(slowed / prices[CLOCK])
+    return caches.leaf_figures[slot, 0] + words, int(time / prices[CLOCK]), int(slowed / prices[CLOCK])
 
 
 @njit_apart
@@ -270,8 +267,11 @@ def evaluate_segment(
         scratch.usage[node] = caches.leaf_usage[slot]
         scratch.counters[node] = caches.leaf_counters[slot]
         if chip[leaf] != 0:
-            _add_on_chip(problem, caches, tree, scratch, node, chip[leaf])
-        _leaf_figures(problem, caches, tree, scratch, node)
+            add_on_chip(
+                problem, caches, scratch, tree.layer[node], slot, tree.batch[node], chip[leaf], scratch.counters[node]
+            )
+        found = leaf_cost(problem, caches, slot, scratch.counters[node], tree.parent[node] == 0)
+        scratch.energies[node, 0], scratch.times[node], scratch.slowed[node] = found
     add_up(
         problem.fabric,
         tree,

@@ -13,9 +13,14 @@ from codesign.scheduling.segments.kernels.segment_cost import needed_later, numb
 from codesign.scheduling.segments.kernels.tile_figures import mix
 from codesign.scheduling.segments.kernels.tree import LEAF, TIME
 
+NEST = -1
+"""Blocks of an option whose cuts in time are nested as deep as words need it to stay on chip."""
+
 
 @njit
-def _write_segment(tokens: Tokens, at: int, order: IntArray, first: int, past: int, kind: int, groups: int) -> int:
+def _write_segment(
+    tokens: Tokens, at: int, order: IntArray, first: int, past: int, kind: int, groups: int, choices: IntArray
+) -> int:
     """Append a cut over consecutive layers, or the one layer; returns the next free token."""
     if past - first > 1:
         tokens.kind[at], tokens.layer[at], tokens.groups[at] = kind, -1, groups
@@ -23,7 +28,7 @@ def _write_segment(tokens: Tokens, at: int, order: IntArray, first: int, past: i
         at += 1
     for i in range(first, past):
         tokens.kind[at], tokens.layer[at], tokens.groups[at] = LEAF, order[i], 1
-        tokens.choice[at], tokens.size[at] = 0, 1
+        tokens.choice[at], tokens.size[at] = choices[order[i]], 1
         at += 1
     return at
 
@@ -32,33 +37,18 @@ def _write_segment(tokens: Tokens, at: int, order: IntArray, first: int, past: i
 def write_flat(tokens: Tokens, order: IntArray, groups: int) -> None:
     """All layers one after another, each a segment."""
     n = order.shape[0]
+    choices = np.zeros(n, np.int64)
     tokens.kind[0], tokens.layer[0], tokens.groups[0], tokens.choice[0] = TIME, -1, groups, 0
     tokens.size[0] = tokens.length[0] = n + 1
-    _write_segment(tokens, 1, order, 0, 1, TIME, 1)
     for i in range(n):
-        _write_segment(tokens, i + 1, order, i, i + 1, TIME, 1)
+        _write_segment(tokens, i + 1, order, i, i + 1, TIME, 1, choices)
 
 
 @njit
-def _write_blocks(
-    problem: Problem, tokens: Tokens, at: int, order: IntArray, first: int, past: int, groups: int, starts: IntArray
-) -> int:
-    """Append a cut in time over consecutive layers whose children are blocks: a layer, or a cut in time over several.
+def _find_blocks(problem: Problem, order: IntArray, first: int, past: int, starts: IntArray) -> int:
+    """Where the children of a cut in time over consecutive layers start; returns how many there are.
 
     Where a layer reads one before the previous child, all after that child become one block, so that the words stay on chip.
-
-    Args:
-        problem: Network and system.
-        tokens: Receives the cut.
-        at: First free token.
-        order: Layers.
-        first: First of the cut in `order`.
-        past: One past the last.
-        groups: Runs of the children.
-        starts: Room for one number a layer.
-
-    Returns:
-        The next free token; `at` where every child is one layer.
     """
     children = 0
     for i in range(first, past):
@@ -75,21 +65,79 @@ def _write_blocks(
             while starts[child] > source:
                 child -= 1
             children = min(children, child + 2)
+    return children
+
+
+@njit
+def _write_blocks(
+    problem: Problem,
+    tokens: Tokens,
+    at: int,
+    order: IntArray,
+    first: int,
+    past: int,
+    option: IntArray,
+    starts: IntArray,
+    choices: IntArray,
+) -> int:
+    """Append a cut in time over consecutive layers whose children are blocks: a layer, or a cut in time over several.
+
+    Args:
+        problem: Network and system.
+        tokens: Receives the cut.
+        at: First free token.
+        order: Layers.
+        first: First of the cut in `order`.
+        past: One past the last.
+        option: Kind of the cut, and its groups.
+        starts: Room for one number a layer.
+        choices: Choice of each layer.
+
+    Returns:
+        The next free token; `at` where every child is one layer.
+    """
+    children = _find_blocks(problem, order, first, past, starts)
     if children == past - first:
         return at
     begin = at
-    tokens.kind[at], tokens.layer[at], tokens.groups[at], tokens.choice[at] = TIME, -1, groups, 0
+    tokens.kind[at], tokens.layer[at], tokens.groups[at], tokens.choice[at] = TIME, -1, option[1], 0
     at += 1
     for child in range(children):
         end = starts[child + 1] if child + 1 < children else past
-        at = _write_segment(tokens, at, order, starts[child], end, TIME, 1)
+        at = _write_segment(tokens, at, order, starts[child], end, TIME, 1, choices)
+    tokens.size[begin] = at - begin
+    return at
+
+
+@njit
+def write_nest(
+    problem: Problem, tokens: Tokens, at: int, order: IntArray, first: int, past: int, choices: IntArray
+) -> int:
+    """Append a cut in time whose blocks are cuts in time again, as deep as words need it to stay on chip; returns the next token."""
+    if past - first == 1:
+        return _write_segment(tokens, at, order, first, past, TIME, 1, choices)
+    starts = np.empty(past - first + 1, np.int64)
+    children = _find_blocks(problem, order, first, past, starts)
+    begin = at
+    tokens.kind[at], tokens.layer[at], tokens.groups[at], tokens.choice[at] = TIME, -1, 1, 0
+    at += 1
+    for child in range(children):
+        end = starts[child + 1] if child + 1 < children else past
+        at = write_nest(problem, tokens, at, order, starts[child], end, choices)
     tokens.size[begin] = at - begin
     return at
 
 
 @njit
 def _write_shares(
-    problem: Problem, tokens: Tokens, at: int, order: IntArray, first: int, past: int, option: IntArray
+    problem: Problem,
+    tokens: Tokens,
+    at: int,
+    order: IntArray,
+    first: int,
+    past: int,
+    option: IntArray,
+    choices: IntArray,
 ) -> int:
     """Append a cut in space of so many blocks of about equal work, each a layer or a cut in time; `at` where layers are too few."""
     blocks, total = option[2], 0.0
@@ -109,7 +157,7 @@ def _write_shares(
             or left == blocks - written - 1
             or (written < blocks - 1 and work + more >= total * (written + 1) / blocks)
         ):
-            at = _write_segment(tokens, at, order, start, i + 1, TIME, 1)
+            at = _write_segment(tokens, at, order, start, i + 1, TIME, 1, choices)
             start = i + 1
             written += 1
     tokens.size[begin] = at - begin
@@ -126,13 +174,18 @@ def write_option(
     past: int,
     option: IntArray,
     starts: IntArray,
+    choices: IntArray,
 ) -> int:
     """Append a segment over consecutive layers; returns the next free token, `at` where the option says nothing new."""
+    if option[2] == NEST:
+        end = write_nest(problem, tokens, at, order, first, past, choices)
+        tokens.groups[at] = option[1]
+        return end
     if option[2] == 1:
-        return _write_blocks(problem, tokens, at, order, first, past, option[1], starts)
+        return _write_blocks(problem, tokens, at, order, first, past, option, starts, choices)
     if option[2] > 1:
-        return _write_shares(problem, tokens, at, order, first, past, option)
-    return _write_segment(tokens, at, order, first, past, option[0], option[1])
+        return _write_shares(problem, tokens, at, order, first, past, option, choices)
+    return _write_segment(tokens, at, order, first, past, option[0], option[1], choices)
 
 
 @njit
@@ -157,7 +210,7 @@ def _likeness(problem: Problem, scratch: Scratch, order: IntArray, first: int, p
 
 
 @njit
-def _price_option(
+def price_option(
     problem: Problem,
     caches: Caches,
     tokens: Tokens,
@@ -167,10 +220,11 @@ def _price_option(
     past: int,
     option: IntArray,
     starts: IntArray,
+    choices: IntArray,
     cost: FloatArray,
 ) -> bool:
     """Energy and time of a segment over consecutive layers, the other layers standing as in `tokens`; whether it is a scheme."""
-    end = write_option(problem, tokens, 1, order, first, past, option, starts)
+    end = write_option(problem, tokens, 1, order, first, past, option, starts, choices)
     if end == 1:
         return False
     tokens.size[0] = tokens.length[0] = end
@@ -218,7 +272,7 @@ def price_segments(
     """
     n, found = order.shape[0], 0
     keys = np.zeros(n, np.int64)
-    starts = np.zeros(length + 1, np.int64)
+    starts, choices = np.zeros(length + 1, np.int64), np.zeros(n, np.int64)
     whole = problem.batches[problem.batches.shape[0] - 1]
     write_flat(tokens, order, root_groups)
     for first in range(n - length + 1):
@@ -238,7 +292,7 @@ def price_segments(
                 if shorter[first, flat, 0] == np.inf or shorter[first + less, flat, 0] == np.inf:
                     continue
             past, cost = first + length, costs[first, o]
-            if _price_option(problem, caches, tokens, scratch, order, first, past, options[o], starts, cost):
+            if price_option(problem, caches, tokens, scratch, order, first, past, options[o], starts, choices, cost):
                 found += 1
     return found
 
@@ -251,6 +305,7 @@ def cut_by_program(
     root_groups: int,
     options: IntArray,
     per_time: float,
+    choices: IntArray,
     tokens: Tokens,
 ) -> tuple[float, float]:
     """The cuts of least energy + `per_time` x time, by dynamic programming; returns those of a run of the root (rule M52).
@@ -262,6 +317,7 @@ def cut_by_program(
         root_groups: Runs of every segment.
         options: See `price_segments`.
         per_time: Energy that a unit of time is worth.
+        choices: Choice of each layer.
         tokens: Receives the tree.
     """
     n, longest = costs.shape[1], costs.shape[0]
@@ -281,7 +337,7 @@ def cut_by_program(
     at, first, energy, time = 1, 0, 0.0, 0.0
     while first < n:
         length, o = length_of[first], option_of[first]
-        at = write_option(problem, tokens, at, order, first, first + length, options[o], starts)
+        at = write_option(problem, tokens, at, order, first, first + length, options[o], starts, choices)
         energy += costs[length - 1, first, o, 0]
         time += costs[length - 1, first, o, 1]
         first += length

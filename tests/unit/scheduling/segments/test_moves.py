@@ -5,10 +5,11 @@ import pytest
 
 from codesign.core.rng import make_state
 from codesign.scheduling.segments.kernels import moves
-from codesign.scheduling.segments.kernels.machine import Tokens
+from codesign.scheduling.segments.kernels.machine import ORDERS, Tokens
 from codesign.scheduling.segments.kernels.segment_cost import number_nodes
 from codesign.scheduling.segments.kernels.tree import LEAF, SPACE, TIME
 from codesign.scheduling.segments.search import MOVE_WEIGHTS, TreeSearch
+from codesign.scheduling.segments.segment_tree import leaves
 from tests.unit.scheduling.segments.test_starts import HEADS, a_search
 
 ROW = (
@@ -19,6 +20,9 @@ ROW = (
     *((LEAF, i, 1, 1) for i in range(5, 8)),
 )
 """Kind, layer, groups and size of every token of a root over two cuts."""
+
+LEAVES = [at for at, row in enumerate(ROW) if row[0] == LEAF]
+"""Token of every layer."""
 
 
 def written(search: TreeSearch) -> Tokens:
@@ -91,3 +95,26 @@ def test_groups_move_between_a_cut_and_its_children() -> None:
             seen.add(tuple(groups for kind, _, groups in rows(tokens) if kind != LEAF))
     assert (2, 1, 1) in seen, "those of both cuts become the root's"
     assert all(groups[0] * groups[1] <= 2 for groups in seen)
+
+
+def test_layers_that_align_take_one_partition_and_order() -> None:
+    search = a_search(HEADS)
+    counts = set()
+    for seed in range(60):
+        tokens = written(search)
+        tokens.choice[3] = 2 * ORDERS + 5
+        assert np.isfinite(search.value(tokens))
+        before = tokens.choice[: len(ROW)].copy()
+        if not moved(search, tokens, moves.ALIGN, seed):
+            assert (tokens.choice[: len(ROW)] == before).all()
+            continue
+        changed = [
+            leaf
+            for leaf in leaves(search.tree(tokens))
+            if tokens.choice[LEAVES[leaf.layer]] != before[LEAVES[leaf.layer]]
+        ]
+        assert len({leaf.parts for leaf in changed}) == 1
+        assert len({int(tokens.choice[LEAVES[leaf.layer]]) % ORDERS for leaf in changed}) == 1
+        counts.add(len(changed))
+    assert 1 in counts
+    assert max(counts) >= 4

@@ -57,9 +57,9 @@ def test_blocks_of_a_cut_in_space_have_about_equal_work() -> None:
     wide = SegmentNetwork("wide", (layer("a", (), 128), *(layer(f"b{i}", (0,)) for i in range(4))))
     search = a_search(wide)
     tokens, order = search.trial, np.arange(5, dtype=np.int64)
-    option, room = np.array([SPACE, 2, 2], np.int64), np.zeros(8, np.int64)
-    assert write_option(search.problem, tokens, 1, order, 0, 2, option, room) == 1, "two layers are a plain cut"
-    end = write_option(search.problem, tokens, 1, order, 0, 5, option, room)
+    option, room, choices = np.array([SPACE, 2, 2], np.int64), np.zeros(8, np.int64), np.zeros(5, np.int64)
+    assert write_option(search.problem, tokens, 1, order, 0, 2, option, room, choices) == 1, "two layers are plain"
+    end = write_option(search.problem, tokens, 1, order, 0, 5, option, room, choices)
     assert tokens.kind[1:end].tolist() == [SPACE, LEAF, TIME, LEAF, LEAF, LEAF, LEAF]
     assert tokens.layer[1:end].tolist() == [-1, 0, -1, 1, 2, 3, 4]
     assert tokens.size[1:end].tolist() == [7, 1, 5, 1, 1, 1, 1]
