@@ -2,8 +2,8 @@
 
 Far from every design that works neither the metrics nor the rule of failures are known, so a search that values the unknown tries one
 corner of the space after another, and most of them fail. While failures are frequent candidates therefore stay in a trust region: the
-union of balls about the designs that work (Eriksson and Poloczek, Scalable constrained Bayesian optimization, AISTATS 2021, which moves
-one box about the best design). A function of the history alone.
+union of balls about the designs that work. Eriksson and Poloczek move one box about the best design (Scalable constrained Bayesian
+optimization, AISTATS 2021). A function of the history alone.
 """
 
 from dataclasses import dataclass
@@ -51,12 +51,13 @@ class Nearby:
 
     def contains(self, rows: Indices) -> Bools:
         """Which designs are near: ``n x d`` to ``n``."""
+        from scipy.spatial.distance import cdist
+
         owners = np.array(self.space.feature_owners)
-        weights = np.where(
-            np.array(self.space.ordered)[owners], 1.0, LABEL / 2.0
-        )  # two of a label's coordinates change
+        # two of a label's coordinates change
+        weights = np.where(np.array(self.space.ordered)[owners], 1.0, LABEL / 2.0)
         left, right = self.space.features(rows) * weights, self.space.features(self.centres) * weights
-        distance: Floats = np.abs(left[:, None, :] - right[None]).sum(axis=2).min(axis=1)
+        distance: Floats = cdist(left, right, "cityblock").min(axis=1)
         return distance <= RADIUS + 1e-9
 
     def among(self, rows: Indices, known: set[bytes]) -> Indices:
@@ -65,7 +66,7 @@ class Nearby:
         return near if len(unique_new(self.space, near, known)) else rows
 
     def limited(self, score: Score) -> Score:
-        """The score, with what is not near left to the end."""
+        """The score, at least zero, with what is not near left to the end."""
         return lambda rows: score(rows) * np.where(self.contains(rows), 1.0, FAR)
 
     def candidates(self, rng: np.random.Generator) -> Indices:

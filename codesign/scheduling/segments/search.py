@@ -172,14 +172,14 @@ class TreeSearch:
             share = (spent - opened) / max(settings.seconds - opened, 1e-9) if fixed is None else self.steps / fixed
             descents = self._descents(expected)
             hot = max(settings.hot * self._warmth(expected / descents), LEAST_FALL * settings.cold)
-            if share > RETURN_SHARE:
+            if share >= RETURN_SHARE:
                 moves.copy_tokens(self.best, self.current)
                 schedule[0] = schedule[1]
             elif int(share / RETURN_SHARE * descents) > descent:
                 descent = int(share / RETURN_SHARE * descents)
                 moves.copy_tokens(self.first if 2 * descent < descents else self.best, self.current)
                 schedule[0] = self.value(self.current)
-            if share <= RETURN_SHARE:
+            if share < RETURN_SHARE:
                 share = max(0.0, share * descents - RETURN_SHARE * descent)
             schedule[2:] = hot * (settings.cold / hot) ** share
             self._anneal(schedule, steps, state)

@@ -307,16 +307,21 @@ def _tile_by_tile(
     moved: Moved, prices: Prices, parts: Parts,
 ) -> None:  # fmt: skip
     """Offer first loops over d where only so many words may cross, or, `chained`, those after which a chain may go on."""
-    n = gather(s, source, c, d, program, moved, prices, parts)
-    for j in range(1, grid.n_divisors[d]):
+    n, once = gather(s, source, c, d, program, moved, prices, parts), 0.0
+    inner, count = grid.stride[d], grid.n_divisors[d]
+    for i in range(n):
+        once += parts.figure[i, 1]
+    for j in range(1, count):
         size = grid.divisor[d, j]
         if (factor > 0 and size != factor) or (chained and not _may_go_on(n, d, j, parts, moved)):
             continue
-        for x in range(table.shape[1]):
-            y = grown(x, d, j, grid)
-            if y >= 0 and table[source, y] < INF:
-                cost = loop_cost(n, c, d, j, x, size, chained, parts, moved, prices)
-                table[s, x] = min(table[s, x], table[source, y] + cost)
+        for first in range(0, table.shape[1], inner):  # tiles of one size of d
+            i = first // inner % count
+            move = (grid.grow[d, j, i] - i) * inner
+            for x in range(first, first + inner if grid.grow[d, j, i] >= 0 else first):
+                if table[source, x + move] + once < table[s, x]:
+                    cost = loop_cost(n, c, d, j, x, size, chained, parts, moved, prices)
+                    table[s, x] = min(table[s, x], table[source, x + move] + cost)
 
 
 @njit

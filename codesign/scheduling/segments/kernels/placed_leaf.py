@@ -10,7 +10,6 @@ from codesign.scheduling.segments.kernels.fabric import ALL_DRAMS
 from codesign.scheduling.segments.kernels.kind_shares import chosen_cores, common_kind, leaf_borders, own_tiles
 from codesign.scheduling.segments.kernels.layout import Layout, lay_out
 from codesign.scheduling.segments.kernels.machine import (
-    CHOICES,
     FED,
     ORDERS,
     PLACE,
@@ -128,9 +127,9 @@ def place_row(
     for d in problem.orders[choice % ORDERS]:  # dimensions of one part may stand anywhere
         if problem.parts[row, d] > 1:
             way = way * 5 + d + 1
-    if problem.limits.shape[0] > 1:  # weights of kinds
-        way += code * CHOICES
     place = mix(mix(problem.kin[layer, FED] * 128 + batch_at, first * 4096 + cores), row * WAYS + way)
+    if problem.limits.shape[0] > 1:  # weights of kinds
+        place = mix(place, code)
     key = mix(place, on_chip * 2 + stored)
     slot = _find_slot(caches, key)
     known = caches.leaf_keys[slot] == key
