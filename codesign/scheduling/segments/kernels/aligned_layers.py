@@ -16,8 +16,9 @@ from codesign.scheduling.segments.kernels.machine import (
     Scratch,
     Tokens,
 )
-from codesign.scheduling.segments.kernels.placed_leaf import core_figures, place_row
+from codesign.scheduling.segments.kernels.placed_leaf import place_row
 from codesign.scheduling.segments.kernels.segment_cost import add_on_chip, leaf_cost
+from codesign.scheduling.segments.kernels.tile_figures import core_figures
 from codesign.scheduling.segments.kernels.tree import LEAF, TIME
 from codesign.scheduling.segments.kernels.tree_search import NEST, price_option, write_flat
 
