@@ -23,6 +23,9 @@ from codesign.scheduling.segments.token_trees import tree_of, with_parts
 MOVE_WEIGHTS = (30, 12, 4, 6, 12, 6, 10, 8, 12, 5, 5, 5, 6, 20)
 """Of the moves in the order of `kernels.moves`."""
 
+KINDS_ALIGN = 5
+"""Weight of the last move, which cuts layers alike, where cores are of several kinds."""
+
 MOST_MAPPED = 8
 """Times that the best tree is mapped exactly and looked at again after one piece of annealing."""
 
@@ -120,6 +123,8 @@ class TreeSearch:
         self.starter = TreeStart(evaluator.network, batch, seconds, self.workspace, self.trial, self.current)
         self.steps = 0
         self.weights = np.array(MOVE_WEIGHTS, np.int64)
+        if len(self.problem.limits) > 1:
+            self.weights[-1] = KINDS_ALIGN
         self.mapped_best, self.mapped_tree = make_tokens(n), None  # type: Tokens, Cut | None
         self.mapped_value = float("inf")
 
