@@ -180,11 +180,12 @@ class TreeSearch:
             if share >= RETURN_SHARE:
                 moves.copy_tokens(self.best, self.current)
                 schedule[0] = schedule[1]
-            elif int(share / RETURN_SHARE * descents) > descent:
-                descent = int(share / RETURN_SHARE * descents)
-                moves.copy_tokens(self.first if 2 * descent < descents else self.best, self.current)
-                schedule[0] = self.value(self.current)
-            if share < RETURN_SHARE:
+            else:
+                under_way = int(share / RETURN_SHARE * descents)
+                if under_way > descent:
+                    descent = under_way
+                    moves.copy_tokens(self.first if 2 * descent < descents else self.best, self.current)
+                    schedule[0] = self.value(self.current)
                 share = max(0.0, share * descents - RETURN_SHARE * descent)
             schedule[2:] = hot * (settings.cold / hot) ** share
             self._anneal(schedule, steps, state)
