@@ -61,7 +61,7 @@ class FixedProfile:
         self.price, self.demand = each[0], each[1:]
         self.fewest = np.array([profile.fewest[t, v] for v, t in self.boundaries])
         self.constant, self.constant_cycles = float(once[0]) + profile.constant, once[1:]
-        self.compute = float(profile.problem.hardware.macs) / float(profile.spatial.prod())
+        self.compute = float(profile.problem.arrays.macs) / float(profile.spatial.prod())
 
     def ports(self, words: FloatArray) -> FloatArray:
         """``J`` cycles of every port when this many words cross the boundaries."""

@@ -124,20 +124,17 @@ class EvenProfile:
 
     def __init__(self, problem: EvenProblem, row: IntArray) -> None:
         self.problem = problem
-        instance, hardware = problem.instance, problem.hardware
+        instance, arrays = problem.instance, problem.arrays
         n_levels, n_tensors = instance.n_levels, instance.n_tensors
-        first, factors, distinct = problem.stacked
-        numbers = row + first[:-1]
-        fans, self.pairs = room_for_pairs(1 + problem.n_ports, n_levels, hardware)
-        price_profile(numbers, factors, distinct, hardware, fans, self.pairs)
+        fans, self.pairs = room_for_pairs(1 + problem.n_ports, arrays)
+        price_profile(problem.numbers(row), arrays, fans, self.pairs)
         self.price, self.fixed, self.fewest = self.pairs
-        self.spatial, self.inside = factors[numbers], fans.rest[:-1] / fans.rest[-1]
-        self.constant = hardware.macs * hardware.mac_energy
+        self.spatial, self.inside = problem.factors(row), fans.rest[:-1] / fans.rest[-1]
+        self.constant = arrays.macs * arrays.mac_energy
         self.lattice = make_lattice(tuple(int(b) for b in fans.rest[-1]))
         n, value = self.lattice.n_tiles, self.lattice.value
         self.words, self.penalty = np.empty((n_tensors, n_levels, n)), np.empty((n_levels, 1 << n_tensors, n))
-        bits, capacity = instance.problem.element_bits, instance.problem.capacity_bits
-        fill_tiles(value, self.inside, problem.coef, bits, capacity, self.words, self.penalty)
+        fill_tiles(value, self.inside, arrays, self.words, self.penalty)
         for m, (vectors, i) in enumerate(zip(problem.vectors, row, strict=True)):
             allowed = vectors.tiles[i]
             if allowed is not None and m + 1 < n_levels:
@@ -151,7 +148,7 @@ class EvenProfile:
         n_dims, axes, followed = problem.instance.n_dims, problem.axes, problem.followed
         shared = np.empty((len(followed), n_levels, n_levels, n_dims, n))
         for slot, t in enumerate(followed):
-            shared_words(t, lattice.value, self.inside, problem.coef, problem.slides, self.words, shared[slot])
+            shared_words(t, lattice.value, self.inside, problem.arrays, self.words, shared[slot])
         number, tables = np.full((n_tensors, n_levels, n_dims), -1, np.int64), list[FloatArray]()
         for t, axis in axes:
             for c in range(n_levels):

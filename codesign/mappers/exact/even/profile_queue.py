@@ -170,9 +170,8 @@ class ProfileQueue:
 
     def bounded(self, vectors: IntArray, to_beat: float) -> Rows:
         """Those of some profiles whose closed-form bounds are below what is to be beaten; changes nothing."""
-        bounds = self.problem.bounds(vectors)
-        children = self.problem.children_of(vectors)
-        cycles = np.maximum(bounds[:, 1:].max(axis=1, initial=0.0), self.problem.hardware.macs / children)
+        bounds, children = self.problem.bounds(vectors), self.problem.factors(vectors).prod(axis=(1, 2))
+        cycles = np.maximum(bounds[:, 1:].max(axis=1, initial=0.0), self.problem.arrays.macs / children)
         values = bound_values(self.best.goal, bounds[:, 0], cycles)
         rows = Rows(vectors, bounds[:, 0], np.ceil(cycles * (1.0 - TOLERANCE)), values)
         return rows.of(np.flatnonzero(values < to_beat))
@@ -214,11 +213,13 @@ class ProfileQueue:
         first = np.cumsum([0] + [len(rows) for rows in tables])
         stacked = np.concatenate([rows[:, : 1 + 2 * n] for rows in tables])
         bounds = np.empty((len(combinations), 1 + problem.n_ports))
-        known = stacked, fewest, problem.hardware, *problem.open_levels
         shares = np.array_split(combinations + first[:-1], tasks.threads), np.array_split(bounds, tasks.threads)
-        tasks.each(lambda share: bound_coarse(share[0], *known, share[1]), list(zip(*shares, strict=True)))
+        tasks.each(
+            lambda share: bound_coarse(share[0], stacked, fewest, problem.arrays, share[1]),
+            list(zip(*shares, strict=True)),
+        )
         children = stacked[combinations + first[:-1], 0].prod(axis=1)
-        cycles = np.maximum(bounds[:, 1:].max(axis=1, initial=0.0), problem.hardware.macs / children)
+        cycles = np.maximum(bounds[:, 1:].max(axis=1, initial=0.0), problem.arrays.macs / children)
         values = bound_values(self.best.goal, bounds[:, 0], cycles)
         return combinations, values
 
