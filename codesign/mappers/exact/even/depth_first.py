@@ -6,7 +6,6 @@ import numpy as np
 
 from codesign.mappers.driver import OBJECTIVE_CODE
 from codesign.mappers.exact.even import depth_first_kernel as compiled
-from codesign.mappers.exact.even.joint_program import room_for_parts
 from codesign.mappers.exact.even.profile import EvenProfile, KeepSets
 from codesign.mappers.exact.incumbent import TOLERANCE, Incumbent
 from codesign.mappers.exact.problem.loop_rows import LoopRows
@@ -31,10 +30,10 @@ def chase(profile: EvenProfile, keep: KeepSets, quickest: float, best: Incumbent
     """
     if quickest > best.goal.latency_limit:
         return True
-    instance, filled = profile.problem.instance, profile.filled
+    instance = profile.problem.instance
     n_levels, n_dims = instance.n_levels, instance.n_dims
     stack = compiled.make_stack(
-        max(1, n_levels * instance.n_tensors), n_levels * (n_dims + 1) + 1, int(filled.start)
+        max(1, n_levels * instance.n_tensors), n_levels * (n_dims + 1) + 1, int(profile.start)
     )  # fmt: skip
     search, plan, top, steps = _search(profile, quickest, best), _plan(profile, keep), 1, 0
     shape = (n_levels, instance.n_tensors)
@@ -60,13 +59,12 @@ def chase(profile: EvenProfile, keep: KeepSets, quickest: float, best: Incumbent
 
 def _search(profile: EvenProfile, quickest: float, best: Incumbent) -> compiled.Search:
     """The table of a profile, and what is known."""
-    filled, instance = profile.filled, profile.problem.instance
+    filled, problem = profile.filled, profile.problem
     at_macs = 0.0 if OBJECTIVE_CODE[best.goal.objective] == 1 else profile.constant
     for t, p in enumerate(filled.program.starts[0, 1:]):
         at_macs += filled.prices.price[t, -1, p] * profile.fewest[t, -1] + filled.prices.once[t, -1, p]
     return compiled.Search(
-        filled.table, filled.program, profile.lattice.grid, profile.moved, filled.prices, filled.penalty, _rows(profile),
-        room_for_parts(instance.n_levels, instance.n_tensors), float(at_macs),
+        filled, np.array([t for t, _ in problem.axes], np.int64), problem.arrays.relevant, float(at_macs),
         OBJECTIVE_CODE[best.goal.objective], float(quickest), _limit(best, quickest), float(best.goal.latency_limit),
     )  # fmt: skip
 
@@ -75,16 +73,6 @@ def _limit(best: Incumbent, quickest: float) -> float:
     """The figure to be below; cycles that count beside the energy are taken as the least there can be."""
     beside = best.goal.cycle_pj * quickest
     return best.value * (1.0 - TOLERANCE) - beside if math.isfinite(best.value) else math.inf
-
-
-def _rows(profile: EvenProfile) -> compiled.Rows:
-    """The sliding axes of the instance."""
-    instance, axes = profile.problem.instance, profile.problem.axes
-    on_axis = np.zeros((len(axes), instance.n_dims), np.int64)
-    for row, (_, axis) in enumerate(axes):
-        on_axis[row, list(axis)] = 1
-    tensor = np.array([t for t, _ in axes], np.int64)
-    return compiled.Rows(tensor, on_axis, instance.relevant.astype(np.int64))
 
 
 def _plan(profile: EvenProfile, keep: KeepSets) -> compiled.Plan:

@@ -15,8 +15,8 @@ from codesign.core.kernel_library import gcd
 from codesign.cost.kernel import score
 from codesign.cost.packed import VALID, Kernel
 from codesign.mappers.driver import value_of
-from codesign.mappers.exact.even.fill_states import ADVANCE, END, KIND, SOURCE, WHAT, Program
-from codesign.mappers.exact.even.joint_program import Moved, Parts, Prices, gather, loop_cost
+from codesign.mappers.exact.even.fill_states import ADVANCE, END, KIND, SOURCE, WHAT
+from codesign.mappers.exact.even.joint_program import Filled, gather, loop_cost
 from codesign.mappers.exact.problem.grid_steps import grown
 from codesign.mappers.exact.problem.lattice import INF, Grid
 from codesign.mapping.nest import BYPASSED, FloatArray, IntArray, Nest
@@ -31,20 +31,6 @@ NO_LOOP = -1
 
 # columns of a chain's figures, see `Stack`
 _LEFT, _CREDIT = 0, 1
-
-
-class Rows(NamedTuple):
-    """The sliding axes, R of them, one row per (tensor, axis).
-
-    Attributes:
-        tensor: ``R``.
-        on_axis: ``R x D`` 1 for dimensions on the axis.
-        relevant: ``T x D`` 1 where a dimension indexes a tensor.
-    """
-
-    tensor: IntArray
-    on_axis: IntArray
-    relevant: IntArray
 
 
 class Plan(NamedTuple):
@@ -86,10 +72,9 @@ class Search(NamedTuple):
     """What a walk looks things up in, and what it has to beat.
 
     Attributes:
-        table: Of the program: least completions.
-        program: Its operations.
-        penalty: ``L x 2**T x N`` infinite where tiles do not fit.
-        rows: Sliding axes.
+        filled: The program with its table: least completions.
+        tensor: ``R`` of every sliding axis.
+        relevant: ``T x D`` 1 where a dimension indexes a tensor.
         constant: What is paid beside what the walk counts.
         mode: Of the objective, `codesign.mappers.driver.OBJECTIVE_CODE`.
         quickest: Least cycles of the profile.
@@ -97,14 +82,9 @@ class Search(NamedTuple):
         latency_limit: Most cycles allowed.
     """
 
-    table: FloatArray
-    program: Program
-    grid: Grid
-    moved: Moved
-    prices: Prices
-    penalty: FloatArray
-    rows: Rows
-    parts: Parts
+    filled: Filled
+    tensor: IntArray
+    relevant: IntArray
     constant: float
     mode: int
     quickest: float
@@ -159,10 +139,11 @@ def _advance(search: Search, live: Live, n_live: int, to: Live, d: int, factor: 
 
     Every step of a loop that does not end a chain counts as one that repeats the first.
     """
-    rows, going, lost = search.rows, 0, 0.0
+    going, lost = 0, 0.0
     for c in range(n_live):
         row, left, credit = live.chains[c], live.figures[c, _LEFT], live.figures[c, _CREDIT]
-        if rows.on_axis[row, d] == 0 and rows.relevant[rows.tensor[row], d] == 1:
+        t = search.tensor[row]
+        if search.filled.moved.row[t, d] != row and search.relevant[t, d] == 1:
             lost += credit
             continue
         lost += credit - left
@@ -175,7 +156,7 @@ def _advance(search: Search, live: Live, n_live: int, to: Live, d: int, factor: 
 @njit
 def _begin(search: Search, n: int, x: int, level: int, d: int, j: int, to: Live, n_live: int) -> int:
     """Add the chains that start when a loop over d closes the n boundaries gathered at tile x; how many are live then."""
-    moved, parts, factor = search.moved, search.parts, search.grid.divisor[d, j]
+    moved, parts, factor = search.filled.moved, search.filled.parts, search.filled.grid.divisor[d, j]
     for i in range(n):
         t, v, slot, number, row = parts.boundary[i]
         if number < 0:
@@ -196,22 +177,22 @@ def _push_loops(
     stack: Stack, top: int, search: Search, here: IntArray, spent: float, live: Live, depth: int
 ) -> tuple[Stack, int]:
     """Push every temporal loop that may come next and may win."""
-    grid, program, table = search.grid, search.program, search.table
+    filled, grid, program = search.filled, search.filled.grid, search.filled.program
     s, x, used, last, n_live = here[STATE], here[TILE], here[USED], here[LAST], here[LIVE]
     level = program.level[s]
     for d in range(grid.n_divisors.shape[0]):
         after = program.after[s, d]
         if after < 0 or used >> d & 1 == 1:
             continue
-        n = gather(s, after, level, d, program, search.moved, search.prices, search.parts)
+        n = gather(s, after, level, d, filled)
         if n == 0 and n_live == 0 and last > d:
             continue
         for j in range(1, grid.n_divisors[d]):
             y, factor = grown(x, d, j, grid), grid.divisor[d, j]
             if y < 0 or (program.factor[s, d] > 0 and program.factor[s, d] != factor):
                 continue
-            cost = loop_cost(n, level, d, j, x, factor, True, search.parts, search.moved, search.prices)
-            least = search.constant + spent + cost + table[after, y]
+            cost = loop_cost(n, level, d, j, x, factor, True, filled)
+            least = search.constant + spent + cost + filled.table[after, y]
             if not _may_win(search, least):
                 continue
             stack = _room_for_one(stack, top)
@@ -233,14 +214,14 @@ def _push_following(
     stack: Stack, top: int, search: Search, here: IntArray, spent: float, live: Live, depth: int
 ) -> tuple[Stack, int]:
     """Push all that may stand directly outside an entry: loops, the end of the level, the next loop of a fixed order passed over."""
-    program, s, x, n_live = search.program, here[STATE], here[TILE], here[LIVE]
+    filled, program, s, x, n_live = search.filled, search.filled.program, here[STATE], here[TILE], here[LIVE]
     stack, top = _push_loops(stack, top, search, here, spent, live, depth)
     level = program.level[s]
     for o in range(program.first[s], program.first[s + 1]):
         kind, source, what = program.operations[o, KIND], program.operations[o, SOURCE], program.operations[o, WHAT]
-        if not (kind == END and search.penalty[level, what, x] <= 0.0) and not (kind == ADVANCE and what == 0):
+        if not (kind == END and filled.penalty[level, what, x] <= 0.0) and not (kind == ADVANCE and what == 0):
             continue
-        if not _may_win(search, search.constant + spent + search.table[source, x]):
+        if not _may_win(search, search.constant + spent + filled.table[source, x]):
             continue
         stack = _room_for_one(stack, top)
         entry = stack.entries[top]
@@ -301,7 +282,7 @@ def walk(
         The stack, how many wait, loops of the nest, entries looked at, nests scored, and why it stopped: `EXHAUSTED`,
         `COMPLETE` (a better nest, or one that the kernel refuses) or `PAUSED`.
     """
-    table, program = search.table, search.program
+    table, program, grid = search.filled.table, search.filled.program, search.filled.grid
     here = np.empty(stack.entries.shape[1], np.int64)
     live = Live(np.empty_like(stack.chains[0]), np.empty_like(stack.figures[0]))
     done, scored = 0, 0
@@ -322,8 +303,8 @@ def walk(
         s, everything = here[STATE], (1 << program.status.shape[1]) - 1
         complete = program.level[s] == 0 and program.ends[s] == 1 and here[TILE] == table.shape[1] - 1
         stack, top = _push_following(stack, top, search, here, spent, live, depth)
-        if complete and search.penalty[0, everything, here[TILE]] <= 0.0:
-            count = _write_nest(stack, depth, search.grid, plan, nest)
+        if complete and search.filled.penalty[0, everything, here[TILE]] <= 0.0:
+            count = _write_nest(stack, depth, grid, plan, nest)
             status, energy, cycles = score(kernel, nest, count)
             value = value_of(search.mode, energy, cycles) if cycles <= search.latency_limit else INF
             scored += 1

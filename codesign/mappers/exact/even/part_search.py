@@ -95,7 +95,7 @@ class _Search:
         self.profile = EvenProfile(self.problem, row)
         if not owner.by_latency:
             cap = float(best.goal.dearest_useful(np.array(part.cycles), best.to_beat))
-        self.live = owner.screen.live(row, owner.energy_only, cap, self.profile.program())
+        self.live = owner.screen.live(row, owner.energy_only, cap, self.profile.program)
         self.restricted = self._restriction()
 
     def run(self) -> Searched:
