@@ -27,8 +27,7 @@ from codesign.mappers.exact.even.fill_states import (
     Program,
 )
 from codesign.mappers.exact.even.word_prices import Pairs, weigh
-from codesign.mappers.exact.problem.grid_steps import grown, minima_along, offer_window_loop, suffix_minima
-from codesign.mappers.exact.problem.lattice import INF, Grid
+from codesign.mappers.exact.problem.lattice import INF, Grid, grown, minima_along, offer_window_loop, suffix_minima
 from codesign.mapping.nest import FloatArray, IntArray
 
 

@@ -8,8 +8,7 @@ import pytest
 from codesign.core.factors import divisors
 from codesign.core.labels.program import STEPS, LabelProgram, Link, lattice_graph, prime_steps, sweep_limit
 from codesign.core.labels.sweep import MODES, Limits, Stage
-from codesign.mappers.exact.problem.grid_steps import grown, offer_window_loop
-from codesign.mappers.exact.problem.lattice import make_lattice
+from codesign.mappers.exact.problem.lattice import grown, make_lattice, offer_window_loop
 
 
 def one_stage() -> LabelProgram:
