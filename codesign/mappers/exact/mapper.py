@@ -231,7 +231,7 @@ def to_result(instance: Instance, best: Incumbent, unsearched: float, started: f
     if is_rescaled(source.computation, source.architecture):
         proof, gap = _sparse_proof(source, best, cost, min(unsearched, best.value))
     elif unsearched < best.value:
-        proof, gap = Proof.GAP, (best.value - unsearched) / unsearched if unsearched > 0.0 else math.inf
+        proof, gap = Proof.GAP, float((best.value - unsearched) / unsearched) if unsearched > 0.0 else math.inf
     if instance.problem.peers.any():  # forwarding between neighbours is scored but not bounded
         proof, gap = Proof.NONE, None
     return MapResult(mapping, cost, None, best.evaluated, clock.wall_seconds() - started, proof, gap, seed)

@@ -21,7 +21,7 @@ class Folds(NamedTuple):
         prime: ``A`` prime of every axis.
         group: ``A`` its group; those with windows last.
         n_plain: Axes of groups without windows.
-        most: ``A`` largest exponent of any profile.
+        most: Tiles of any profile at most, and those of the windows alone.
         member: ``D`` group of every dimension.
         window: ``G`` 1 where windows are.
         mask: ``G`` tensors that its dimensions index.
@@ -34,7 +34,7 @@ class Folds(NamedTuple):
     prime: FloatArray
     group: IntArray
     n_plain: int
-    most: IntArray
+    most: tuple[int, int]
     member: IntArray
     window: IntArray
     mask: IntArray

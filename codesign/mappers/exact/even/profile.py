@@ -15,7 +15,7 @@ from codesign.mappers.exact.even.joint_program import (
     trace_program,
 )
 from codesign.mappers.exact.even.shared_problem import EvenProblem
-from codesign.mappers.exact.even.temporal_tiles import fill_tiles, shared_words, tiles_of_axis
+from codesign.mappers.exact.even.temporal_tiles import fill_tiles, shared_words
 from codesign.mappers.exact.even.word_prices import price_profile, room_for_pairs
 from codesign.mappers.exact.problem.instance import Instance
 from codesign.mappers.exact.problem.lattice import make_lattice
@@ -126,10 +126,11 @@ class EvenProfile:
                     tables.append(table)
         saving = np.array(tables) if tables else np.zeros((0, 0, 0, 0))
         tile_of, counts = problem.places
-        axis_tile = np.empty((len(axes) if tables else 0, n_levels, n), np.int64)
-        for row in range(len(axis_tile)):
-            dims = np.array(axes[row][1], np.int64)
-            tiles_of_axis(dims, lattice.value, self.inside, tile_of, counts, axis_tile[row])
+        axis_tile = np.zeros((len(axes) if tables else 0, n_levels, n), np.int64)
+        for tile, (_, axis) in zip(axis_tile, axes, strict=False):
+            for d in axis:
+                sizes = (self.inside[:, d, None] * lattice.value[d]).astype(np.int64)
+                tile[:] = tile * counts[d] + tile_of[d, sizes]
         place = np.zeros(lattice.grid.grow.shape[:2], np.int64)
         for d, divisors in enumerate(lattice.divisors):
             place[d, : len(divisors)] = tile_of[d, list(divisors)]

@@ -76,17 +76,6 @@ class Walk(NamedTuple):
 
 
 @njit
-def _most_tiles(folds: Folds) -> tuple[int, int]:
-    """Tiles of any profile at most, and those of the windows alone."""
-    most, most_window = 1, 1
-    for a in range(folds.prime.shape[0]):
-        most *= folds.most[a] + 1
-        if a >= folds.n_plain:
-            most_window *= folds.most[a] + 1
-    return most, most_window
-
-
-@njit
 def screen_profiles(
     rows: IntArray, arrays: Arrays, folds: Folds, program: Program, weight: FloatArray, cap: FloatArray, least: FloatArray,
     live: IntArray,
@@ -106,7 +95,7 @@ def screen_profiles(
     """
     n_levels, (n_tensors, n_dims) = arrays.keeps.shape[0], arrays.relevant.shape
     n_axes, n_states = folds.prime.shape[0], program.first.shape[0] - 1
-    most, most_window = _most_tiles(folds)
+    most, most_window = folds.most
     inside, (fans, pairs) = np.empty((n_levels, n_dims)), room_for_pairs(weight.shape[1], arrays)
     total, once = np.empty_like(pairs.price[0]), np.empty_like(pairs.price[0])
     exponent = np.empty(folds.leg_dim.shape[0], np.int64)

@@ -107,7 +107,7 @@ class Screen:
         groups = sorted(problem.folds, key=lambda group: not plain[:, list(group)].all())
         bounds = instance.lattice.bounds
         prime: list[float] = []
-        group_of, most, leg_dim, leg_axis = [list[int]() for _ in range(4)]
+        group_of, sizes, leg_dim, leg_axis = [list[int]() for _ in range(4)]
         window = [int(not plain[:, list(group)].all()) for group in groups]
         for g, group in enumerate(groups):
             factors = [prime_factors(bounds[d]) for d in group]
@@ -118,15 +118,15 @@ class Screen:
                     leg_axis += [len(prime)] * len(legs)
                 prime.append(float(p))
                 group_of.append(g)
-                most.append(sum(found.count(p) for found in factors))
-        member = np.zeros(instance.n_dims, np.int64)
+                sizes.append(1 + sum(found.count(p) for found in factors))
+        n_plain, member = sum(not window[g] for g in group_of), np.zeros(instance.n_dims, np.int64)
         for g, group in enumerate(groups):
             member[list(group)] = g
         return Folds(
             np.array(prime),
             np.array(group_of, np.int64),
-            sum(not window[g] for g in group_of),
-            np.array(most, np.int64),
+            n_plain,
+            (math.prod(sizes), math.prod(sizes[n_plain:])),
             member,
             np.array(window, np.int64),
             np.array([int(instance.relevant_mask[group[0]]) for group in groups], np.int64),

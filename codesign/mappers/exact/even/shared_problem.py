@@ -195,11 +195,10 @@ class EvenProblem:
             table[:, :, 0] = 0.0  # a factor of 1 is no loop
         else:
             row = int(np.flatnonzero(instance.coef[t][:, axis[0]])[0])
-            table = chain_table(
-                len(spatial), divisors, counts, np.array([lattice.bounds[d] for d in axis], np.int64),
-                instance.coef[t, row, list(axis)], spatial.reshape(len(spatial), len(axis)),
-                instance.problem.reuse == Reuse.WALK.value,
-            )  # fmt: skip
+            bounds = np.array([[lattice.bounds[d] for d in axis]], np.int64)
+            reach = np.concatenate([bounds, bounds // spatial.cumprod(axis=0)])
+            walk = instance.problem.reuse == Reuse.WALK.value
+            table = chain_table(divisors, counts, reach, instance.coef[t, row, list(axis)], walk)
         most = max(int(lattice.grid.n_divisors[list(dims)].prod()) for _, dims in self.axes)
         padded = np.zeros((*table.shape[:3], most))
         padded[..., : table.shape[3]] = table

@@ -6,7 +6,7 @@ from codesign.core.jit import njit
 from codesign.cost.arrays import UNBOUNDED
 from codesign.mappers.exact.even.word_prices import Arrays
 from codesign.mappers.exact.problem.lattice import INF
-from codesign.mapping.nest import FloatArray, IntArray
+from codesign.mapping.nest import FloatArray
 
 
 @njit
@@ -78,21 +78,3 @@ def shared_words(
                         common = extent - coef[t, a, d] * value[d, x] * inside[c, d]
                         if common > 0.0:
                             shared[c, v, d, x] = words[t, v, x] / extent * common
-
-
-@njit
-def tiles_of_axis(
-    dims: IntArray, value: FloatArray, inside: FloatArray, place: IntArray, counts: IntArray, out: IntArray
-) -> None:
-    """``L x N`` the tile of an axis at every level, numbered over the divisors of the whole bounds.
-
-    Args:
-        dims: Dimensions of the axis.
-        place: ``D x sizes`` position of every divisor of a bound.
-        counts: ``D`` number of them.
-    """
-    out[:] = 0
-    for v in range(inside.shape[0]):
-        for d in dims:
-            for x in range(value.shape[1]):
-                out[v, x] = out[v, x] * counts[d] + place[d, int(value[d, x] * inside[v, d])]
