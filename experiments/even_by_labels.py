@@ -90,8 +90,7 @@ class _EvenPlaces(Places):
 def by_labels(problem: MappingProblem, objective: Objective, start: Mapping, time_limit: float) -> tuple[float, bool]:
     """The least value by labels, infinite where they find nothing better than a little above `start`; whether they ended."""
     instance = make_instance(problem, Reuse.TIMELOOP)
-    most = sum(int(bound).bit_length() for bound in instance.problem.bounds) + instance.most_loops
-    kernel = make_kernel(instance.problem, most)
+    kernel = make_kernel(instance.problem, instance.most_loops)
     best = Incumbent(kernel, Goal(objective), deadline=clock.wall_seconds() + time_limit)
     nest = encode_nest(problem.computation, problem.architecture, start)
     best.offer(nest, len(nest.loops))

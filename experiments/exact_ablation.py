@@ -33,7 +33,6 @@ from codesign.mappers.exact.even.screen import Screen
 from codesign.mappers.exact.even.shared_problem import EvenProblem
 from codesign.mappers.exact.incumbent import Incumbent
 from codesign.mappers.exact.problem import instance
-from codesign.mappers.exact.uneven import mapper as uneven_mapper
 from codesign.mappers.exact.uneven import place_search, windows
 from codesign.mappers.exact.uneven.place_search import PlaceSearch
 from codesign.mappers.exact.uneven.places import Places
@@ -214,14 +213,13 @@ def _general_tensors(places: Places) -> Any:
     )
 
 
-_map_uneven = uneven_mapper.map_uneven
+_map = ExactMapper.map
 
 
-def _annealed_first(even: Any, finish: Any, problem: Any, objective: Any, **named: Any) -> Any:
-    def annealed(left: Budget) -> Any:
-        return AnnealingMapper().map(problem, objective, budget=Budget(left.time_limit_s), seed=0, reuse=named["reuse"])
-
-    return _map_uneven(annealed, finish, problem, objective, **named)
+def _annealed_first(mapper: ExactMapper, problem: Any, objective: Any, **named: Any) -> Any:
+    if mapper.uneven:
+        return _map(mapper, problem, objective, **named)
+    return AnnealingMapper().map(problem, objective, **named)
 
 
 def _alone(problem: EvenProblem) -> Any:
@@ -277,7 +275,7 @@ SPECIALISATIONS = (
         _replacing((Incumbent, "ask", lambda own, at_once=False: None)),
     ),
     Specialisation(
-        "depth first (C1)", "a gap", ("even/depth_first.py", "even/depth_first_kernel.py"),
+        "depth first (C1)", "a gap", ("even/depth_first.py",),
         _replacing((branch_and_bound, "_chase", _given_up)),
     ),
     Specialisation(
@@ -294,7 +292,7 @@ SPECIALISATIONS = (
     ),
     Specialisation(
         "windows where words have no limits", "tile by tile, with limits",
-        ("problem/grid_steps.py:offer_window_loop", "even/joint_program.py:_slide"),
+        ("problem/lattice.py:offer_window_loop", "even/joint_program.py:_slide"),
         _replacing((EvenProfile, "run", _run_limited)),
     ),
     Specialisation(
@@ -320,7 +318,7 @@ SPECIALISATIONS = (
         "chains followed (P11)", "the most they may save taken off", (), _replacing((windows, "MOST_CHAINS", 0)), ("uneven",),
     ),
     Specialisation(
-        "even optimum first (P8)", "annealing", (), _replacing((uneven_mapper, "map_uneven", _annealed_first)), ("uneven",),
+        "even optimum first (P8)", "annealing", (), _replacing((ExactMapper, "map", _annealed_first)), ("uneven",),
     ),
 )  # fmt: skip
 

@@ -4,9 +4,8 @@ A rule set is whatever makes the stages: `codesign.mappers.exact.uneven` (the de
 (AccelForge's, for one operator or as the front of one in a chain) and `codesign.mappers.loop_order` (ZigZag's).
 """
 
-import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -59,9 +58,9 @@ def lattice_graph(lines: tuple[tuple[tuple[int, ...], ...], ...]) -> Graph:
     return Graph(np.array(shape, np.int64), strides, one, two, three, four, five)
 
 
-def in_order(table: Array) -> tuple[Array, Array]:
-    """Transitions as `Stage.by_from` and as `Stage.by_to`."""
-    return table[np.argsort(table[:, 0], kind="stable")], table[np.argsort(table[:, 1], kind="stable")]
+def in_order(table: Array) -> Array:
+    """Transitions as `Stage.steps`."""
+    return table[np.argsort(table[:, 1], kind="stable")]
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +92,7 @@ class Move:
     Args:
         stage: Its number, 0 the innermost.
         cell: Where the walk stands after it.
-        transition: Row of `Stage.by_to`; None for a loop.
+        transition: Row of `Stage.steps`; None for a loop.
         inner: Where it stood before; -1 where the walk of the stage begins.
     """
 
@@ -168,35 +167,23 @@ class LabelProgram:
 
     def carried(self, i: int, labels: Labels) -> tuple[Begin, Array]:
         """The labels with which stage i may end as the start of what is outside it, and which label each was."""
-        into, last = self.links[i].into, i + 1 == len(self.stages)
-        source = np.full(1 if last else len(self.stages[i + 1].mask), -1, np.int64)
+        into, source = self.links[i].into, np.full(len(self.stages[i + 1].mask), -1, np.int64)
         for s in np.flatnonzero(into >= 0):
             source[into[s]] = s
-        allowed = np.ones(len(self.links[i].allowed), np.bool_) if last else self.links[i + 1].allowed
-        return carry_over(labels, len(into), self.timed, source, allowed)
+        return carry_over(labels, len(into), self.timed, source, self.links[i + 1].allowed)
 
     def trace(self, sweeps: Sequence[Sweep], label: int) -> tuple[list[Move], int]:
         """The moves of a label of the last sweep, outermost first, and the number of the label at the MACs it began with."""
         moves: list[Move] = []
         for i in range(len(sweeps) - 1, -1, -1):
-            found, index = sweeps[i].labels, sweeps[i].index
-            for move, source in self._back(i, found, label):
-                moves.append(move)
-                label = int(index[-1 - source]) if source < 0 else source
+            found, steps, n_states, source = sweeps[i].labels, self.stages[i].steps, len(self.stages[i].mask), label
+            while source >= 0:
+                label, source = source, int(found.parent[source])
+                cell, inner = (
+                    (int(np.searchsorted(found.offsets, n, side="right")) - 1) // n_states if n >= 0 else -1
+                    for n in (label, source)
+                )
+                action = int(found.action[label])
+                moves.append(Move(i, cell, steps[action] if action >= 0 else None, inner))
+            label = int(sweeps[i].index[-1 - source])
         return moves, label
-
-    def _back(self, i: int, found: Labels, label: int) -> Iterator[tuple[Move, int]]:
-        """The moves of a label within a stage, and where each came from."""
-        n_states = len(self.stages[i].mask)
-        for _ in itertools.count():
-            cell, source = _cell(found, label, n_states), int(found.parent[label])
-            action = int(found.action[label])
-            inner = _cell(found, source, n_states) if source >= 0 else -1
-            yield Move(i, cell, self.stages[i].by_to[action] if action >= 0 else None, inner), source
-            if source < 0:
-                return
-            label = source
-
-
-def _cell(found: Labels, label: int, n_states: int) -> int:
-    return (int(np.searchsorted(found.offsets, label, side="right")) - 1) // n_states

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+import numpy as np
+
 from codesign.core import clock
 from codesign.core.goals import Objective
 from codesign.cost.kernel import score
@@ -20,9 +22,10 @@ _WORTH_ASKING = 5e6
 """Cells of the dynamic program that take as long as the second opinion; a search that ends sooner needs none."""
 
 
-def whole_cycles(cycles: float) -> float:
+def whole_cycles(cycles: Figure) -> Figure:
     """Cycles rounded up, forgiving the rounding of sums."""
-    return math.ceil(cycles * (1.0 - TOLERANCE)) if math.isfinite(cycles) else cycles
+    whole: Figure = np.ceil(cycles * (1.0 - TOLERANCE))
+    return whole
 
 
 @dataclass(frozen=True)
@@ -49,13 +52,15 @@ class Goal:
         """Whether energy and cycles both count."""
         return self.objective == Objective.EDP or self.cycle_pj > 0.0
 
-    def value(self, energy: float, cycles: float) -> float:
+    def value(self, energy: Figure, cycles: Figure) -> Figure:
         """The figure to minimise; infinite beyond the latency limit."""
-        if cycles > self.latency_limit:
-            return math.inf
         if self.objective == Objective.ENERGY:
-            return energy + self.cycle_pj * cycles if self.cycle_pj else energy
-        return cycles if self.objective == Objective.LATENCY else energy * cycles
+            value = energy + self.cycle_pj * cycles if self.cycle_pj else energy
+        else:
+            value = cycles if self.objective == Objective.LATENCY else energy * cycles
+        if math.isinf(self.latency_limit):
+            return value
+        return np.where(cycles > self.latency_limit, np.inf, value)[()]  # type: ignore[return-value]
 
     def slowest_useful(self, energy: float, incumbent: float) -> float:
         """Cycles at which a mapping of at least this energy no longer beats the incumbent."""

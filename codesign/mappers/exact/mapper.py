@@ -24,6 +24,9 @@ from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.mapping import Mapping
 from codesign.mapping.nest import Nest, decode_nest, encode_nest
 
+_EVEN_SHARE = 0.3
+"""Of a time limit, what the even mapping that an uneven search begins with may take."""
+
 _ROUNDING = 1e-9
 """Relative rounding of sums of energies."""
 
@@ -74,12 +77,7 @@ class ExactMapper:
         started = clock.wall_seconds()
         _refuse_uncovered(objective, reuse)
         if self.uneven:
-            from codesign.mappers.exact.uneven.mapper import map_uneven
-
-            return map_uneven(
-                lambda left: replace(self, uneven=False).map(problem, objective, budget=left, seed=seed, reuse=reuse),
-                to_result, problem, objective, effort=self.effort or math.inf, budget=budget, seed=seed, reuse=reuse,
-            )  # fmt: skip
+            return self._map_uneven(problem, objective, budget=budget, seed=seed, reuse=reuse)
         if self.cycle_pj:
             self._refuse_weight(problem)
 
@@ -112,6 +110,26 @@ class ExactMapper:
         if best.nest is not None and unsearched < best.value and best.evaluated < best.scored:
             best.ask(at_once=True)  # stopped: at least as good as annealing
         return to_result(instance, best, min(unsearched, best.floor), started, seed)
+
+    def _map_uneven(
+        self, problem: MappingProblem, objective: Objective, *, budget: Budget, seed: int, reuse: Reuse
+    ) -> MapResult:
+        """The best mapping with a place of its own for every tensor; the search begins with the even optimum."""
+        from codesign.mappers.exact.uneven.place_search import refuse_uncovered, refuse_windows, search_places
+
+        started = clock.wall_seconds()
+        refuse_uncovered(problem, reuse)
+        instance = make_instance(problem, reuse)
+        refuse_windows(instance)
+        share = budget.part(_EVEN_SHARE, budget.evaluations)
+        even = replace(self, uneven=False).map(problem, objective, budget=share, seed=seed, reuse=reuse)
+        best = new_incumbent(instance, Goal(objective), started, budget, self.effort or math.inf)
+        best.evaluated, best.second_opinion = even.evaluated, None
+        if even.mapping is not None:
+            nest = encode_nest(problem.computation, problem.architecture, even.mapping)
+            best.evaluated -= 1  # it is scored again here
+            best.offer(nest, len(nest.loops))
+        return to_result(instance, best, search_places(instance, best), started, seed)
 
     @staticmethod
     def _refuse_weight(problem: MappingProblem) -> None:
@@ -213,7 +231,7 @@ def to_result(instance: Instance, best: Incumbent, unsearched: float, started: f
     if is_rescaled(source.computation, source.architecture):
         proof, gap = _sparse_proof(source, best, cost, min(unsearched, best.value))
     elif unsearched < best.value:
-        proof, gap = Proof.GAP, (best.value - unsearched) / unsearched if unsearched > 0.0 else math.inf
+        proof, gap = Proof.GAP, float((best.value - unsearched) / unsearched) if unsearched > 0.0 else math.inf
     if instance.problem.peers.any():  # forwarding between neighbours is scored but not bounded
         proof, gap = Proof.NONE, None
     return MapResult(mapping, cost, None, best.evaluated, clock.wall_seconds() - started, proof, gap, seed)

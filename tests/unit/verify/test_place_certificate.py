@@ -15,7 +15,7 @@ from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.arrays import Reuse
 from codesign.library.certificates import check_certificate
 from codesign.mappers.exact import ExactMapper
-from codesign.mappers.exact.uneven.mapper import refuse_uncovered
+from codesign.mappers.exact.uneven.place_search import refuse_uncovered
 from codesign.mapping.constraints import Constraints, LevelConstraints, MappingProblem
 from codesign.verify import certificate, restored, verify
 from codesign.verify.even.claims import EvenCertificate, certify, place_bound

@@ -17,7 +17,7 @@ import numpy as np
 
 from codesign.core.in_order import InOrder
 from codesign.mappers.exact.even.branch_and_bound import FixedProfile, search_profile
-from codesign.mappers.exact.even.part_search import PartSearch, Searched, is_timed
+from codesign.mappers.exact.even.part_search import PartSearch, is_timed
 from codesign.mappers.exact.even.profile import EvenProfile
 from codesign.mappers.exact.even.profile_queue import (
     CHAINS,
@@ -26,11 +26,10 @@ from codesign.mappers.exact.even.profile_queue import (
     Part,
     ProfileQueue,
     Rows,
-    bound_values,
     worth_deciding,
 )
 from codesign.mappers.exact.even.screen import Screen
-from codesign.mappers.exact.incumbent import TOLERANCE, Incumbent
+from codesign.mappers.exact.incumbent import TOLERANCE, Incumbent, whole_cycles
 from codesign.mappers.exact.problem.instance import Instance
 from codesign.mapping.constraints import Keep
 from codesign.mapping.nest import FloatArray, IntArray
@@ -122,7 +121,7 @@ class EvenSearch:
                 bounded = partial(queue.bounded, to_beat=best.to_beat)
                 self._screen_some(OPENED, len(vectors), lambda some: bounded(vectors[some]))
         elif queue.first.stage == CHAINS and best.nest is None:
-            self._taken_in(self._programs.search(queue.pop(), best.apart()))
+            self._take_in(self._search([queue.pop()], best.apart()))
         elif queue.first.stage == CHAINS:
             self._opened = self._block
             rows = Rows.of_parts(self._take(self._block, CHAINS))
@@ -133,7 +132,7 @@ class EvenSearch:
         else:
             parts = [part for part in self._take(self._together, SCREENED) if not self._few_left(part)]
             if parts:
-                self.tasks.give(partial(self._searched, parts, best.apart()), self._all_taken_in)
+                self.tasks.give(partial(self._search, parts, best.apart()), self._take_in)
 
     def _take(self, most: int, stage: int) -> list[Part]:
         """The first parts that wait, while they are at this stage."""
@@ -142,18 +141,18 @@ class EvenSearch:
             parts.append(self.queue.pop())
         return parts
 
-    def _searched(self, parts: list[Part], best: Incumbent) -> list[Searched]:
-        """What searches of some parts, one after the other, find."""
-        return [self._programs.search(part, best) for part in parts]
+    def _search(self, parts: list[Part], best: Incumbent) -> tuple[list[Part], Incumbent]:
+        """Some parts searched one after the other, and the incumbent that has taken what was found."""
+        return [self._programs.search(part, best) for part in parts], best
 
-    def _all_taken_in(self, found: list[Searched]) -> None:
-        """What `_searched` found; short searches are given several at a time, as handing over takes time too."""
-        best = found[0].best
+    def _take_in(self, found: tuple[list[Part], Incumbent]) -> None:
+        """What `_search` found; short searches are given several at a time, as handing over takes time too."""
+        parts, best = found
         self.best.merge(best)
-        for searched in found:
-            self.queue.push(searched.part)
+        for part in parts:
+            self.queue.push(part)
         if self.tasks.threads > 1:
-            self._together = int(max(1, min(_TOGETHER, _CELLS_A_TASK * len(found) / max(1.0, best.spent))))
+            self._together = int(max(1, min(_TOGETHER, _CELLS_A_TASK * len(parts) / max(1.0, best.spent))))
 
     # ---- many profiles at a time ---------------------------------------------------------------
 
@@ -193,8 +192,8 @@ class EvenSearch:
             threads = self.tasks.threads
             for n in range(0, len(promising), threads):
                 several = [part for part in promising[n : n + threads] if not self._few_left(part)]
-                for searched in self.tasks.each(lambda part: self._programs.search(part, self.best.apart()), several):
-                    self._taken_in(searched)
+                for found_apart in self.tasks.each(lambda part: self._search([part], self.best.apart()), several):
+                    self._take_in(found_apart)
 
     def _weights(self) -> list[int]:
         """What to bound, first what drops most profiles: energy (0), or the cycles of port j (1 + j), weighed with energy if both count.
@@ -229,20 +228,15 @@ class EvenSearch:
             left = np.flatnonzero(np.isfinite(least))
             tested[0, w], tested[1, w] = len(rows) - len(left), len(rows)
             if w == 0:
-                value = bound_values(goal, least, rows.cycles)
+                value = goal.value(least, rows.cycles)
             elif goal.trades:
                 # energy + weight x cycles >= least: the product is least at the ends of that line, where it is the same
                 value = least if goal.cycle_pj else (least - rows.energy) * rows.cycles
             else:
-                rows = replace(rows, cycles=np.maximum(rows.cycles, np.ceil(least * (1.0 - TOLERANCE))))
-                value = bound_values(goal, rows.energy, rows.cycles)
+                rows = replace(rows, cycles=np.maximum(rows.cycles, whole_cycles(least)))
+                value = goal.value(rows.energy, rows.cycles)
             rows = replace(rows, value=np.maximum(rows.value, value * (1.0 - TOLERANCE))).of(left)
         return rows, tested, cells
-
-    def _taken_in(self, found: Searched) -> None:
-        """What the search of a part found."""
-        self.best.merge(found.best)
-        self.queue.push(found.part)
 
     # ---- keep sets one by one ------------------------------------------------------------------
 
@@ -287,8 +281,8 @@ class EvenSearch:
                     each[:, i] += profile.price[:, t, v, p] * profile.fewest[t, v] + profile.fixed[:, t, v, p]
             total = (total[:, :, None] + each[:, None, :]).reshape(len(total), -1)
         energy = np.maximum(part.energy, total[0] + profile.constant)
-        cycles = np.maximum(part.cycles, np.ceil(total[1:].max(axis=0, initial=0.0) * (1.0 - TOLERANCE)))
-        values = bound_values(self.best.goal, energy, cycles)
+        cycles = np.maximum(part.cycles, whole_cycles(total[1:].max(axis=0, initial=0.0)))
+        values = self.best.goal.value(energy, cycles)
         sets = [len(kept) for kept in chains]
         for i in np.flatnonzero(values < self.best.to_beat).tolist():
             which = np.unravel_index(i, sets)

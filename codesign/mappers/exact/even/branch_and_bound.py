@@ -12,7 +12,7 @@ from codesign.core.goals import Objective
 from codesign.mappers.exact.even.depth_first import chase
 from codesign.mappers.exact.even.fill_states import Decisions
 from codesign.mappers.exact.even.profile import EvenProfile, KeepSets, Traced, build_nest
-from codesign.mappers.exact.incumbent import TOLERANCE, Incumbent, whole_cycles
+from codesign.mappers.exact.incumbent import TOLERANCE, Goal, Incumbent, whole_cycles
 from codesign.mapping.constraints import Keep
 from codesign.mapping.nest import FloatArray
 
@@ -22,7 +22,7 @@ _APART = 1e-9
 
 @dataclass
 class Node:
-    """A part of a profile: bounds on the words of every boundary, and what its mappings cost and take at least."""
+    """A part of a profile: ``T x L`` bounds on the words of every boundary, and what its mappings cost and take at least."""
 
     least: FloatArray
     most: FloatArray
@@ -32,14 +32,13 @@ class Node:
 
 
 class FixedProfile:
-    """A profile with one keep set.
+    """A profile with one keep set. A boundary is a tensor at a level inside the outermost that keeps it; elsewhere all is 0.
 
     Attributes:
         decisions: The same as decisions.
-        boundaries: (level, tensor) of every boundary, B of them.
-        price: ``B`` pJ a word.
-        demand: ``J x B`` cycles of every port a word.
-        fewest: ``B`` fewest words.
+        price: ``T x L`` pJ a word.
+        demand: ``J x T x L`` cycles of every port a word.
+        fewest: ``T x L`` fewest words.
         constant: pJ beside the words.
         constant_cycles: ``J``.
         compute: Compute cycles.
@@ -48,38 +47,34 @@ class FixedProfile:
     def __init__(self, profile: EvenProfile, keep: KeepSets) -> None:
         self.profile, self.keep = profile, keep
         self.decisions: Decisions = tuple(tuple(Keep.YES if k else Keep.NO for k in row) for row in keep)
-        n_levels, n_tensors = profile.problem.instance.n_levels, profile.problem.instance.n_tensors
-        levels = [[v for v in range(n_levels) if keep[v][t]] + [n_levels] for t in range(n_tensors)]
-        pairs = [(v, t, p) for t, row in enumerate(levels) for p, v in pairwise(row)]
-        once = np.array([profile.fixed[:, t, v, p] for v, t, p in pairs]).sum(axis=0)
-        inner = [pair for pair in pairs if pair[0] < n_levels]
-        for v, t, p in pairs:
-            if v == n_levels:
-                once += profile.price[:, t, v, p] * profile.fewest[t, v]
-        self.boundaries = [(v, t) for v, t, _ in inner]
-        each = np.array([profile.price[:, t, v, p] for v, t, p in inner]).reshape(len(inner), len(profile.price)).T
-        self.price, self.demand = each[0], each[1:]
-        self.fewest = np.array([profile.fewest[t, v] for v, t in self.boundaries])
+        n_tensors, n_levels = profile.words.shape[:2]
+        each, once = np.zeros((len(profile.price), n_tensors, n_levels + 1)), np.zeros(len(profile.price))
+        fewest = np.zeros((n_tensors, n_levels + 1))
+        for t, kept in enumerate(zip(*keep, strict=True)):
+            for p, v in pairwise([*np.flatnonzero(kept).tolist(), n_levels]):
+                each[:, t, v], fewest[t, v] = profile.price[:, t, v, p], profile.fewest[t, v]
+                once += profile.fixed[:, t, v, p]
+        once += (each[:, :, -1] * fewest[:, -1]).sum(axis=1)
+        self.price, self.demand, self.fewest = each[0, :, :-1], each[1:, :, :-1], fewest[:, :-1]
         self.constant, self.constant_cycles = float(once[0]) + profile.constant, once[1:]
-        self.compute = float(profile.problem.hardware.macs) / float(profile.spatial.prod())
+        self.compute = float(profile.problem.arrays.macs) / float(profile.spatial.prod())
 
     def ports(self, words: FloatArray) -> FloatArray:
         """``J`` cycles of every port when this many words cross the boundaries."""
-        cycles: FloatArray = self.constant_cycles + self.demand @ words
-        return cycles
+        return np.asarray(self.constant_cycles + (self.demand * words).sum(axis=(1, 2)))
 
     def least_cycles(self, words: FloatArray) -> float:
         """Whole cycles below which no mapping with at least these words gets."""
         return whole_cycles(max(self.compute, float(self.ports(words).max(initial=0.0))))
 
+    def whole(self, bound: float = 0.0, cycles: float = 0.0) -> Node:
+        """The node of all its mappings."""
+        return Node(np.zeros(self.price.shape), np.full(self.price.shape, np.inf), bound, cycles)
+
     def run(self, weight: FloatArray, node: Node, best: Incumbent) -> float:
         """Least weighted sum of energy and port cycles within a node."""
-        limits = None
-        if node.least.max(initial=0.0) > 0.0 or node.most.min(initial=math.inf) < math.inf:
-            shape = self.profile.words.shape[:2]
-            limits = np.zeros(shape), np.full(shape, np.inf)
-            for (v, t), least, most in zip(self.boundaries, node.least, node.most, strict=True):
-                limits[0][t, v], limits[1][t, v] = least, most
+        limited = node.least.max() > 0.0 or node.most.min() < math.inf
+        limits = (node.least, node.most) if limited else None
         value = self.profile.run(weight, decisions=self.decisions, limits=limits)
         best.count(float(self.profile.filled.table.size))
         return value
@@ -89,15 +84,20 @@ class FixedProfile:
         traced = self.profile.trace()
         return traced, *best.offer(*build_nest(self.profile.problem.instance, self.keep, traced.levels))
 
-    def words_of(self, traced: Traced) -> FloatArray:
-        """``B`` words counted across every boundary."""
-        return np.array([traced.words[t, v] for v, t in self.boundaries])
+
+def sought_by(goal: Goal, n_ports: int, dearest: float) -> FloatArray:
+    """Weights of what a mapping is sought by: energy, or for latency the cycles of all ports; `dearest` is the price of a word."""
+    weight = np.zeros(1 + n_ports)
+    weight[0] = 1.0
+    if goal.objective is Objective.LATENCY and n_ports:
+        weight[:] = 1.0
+        weight[0] = 1e-6 / max(1e-30, dearest)
+    return weight
 
 
 def search_profile(fixed: FixedProfile, least: float, quickest: float, best: Incumbent) -> float:
     """Search one profile of known bounds on value and cycles; returns a lower bound on what was not searched (infinite if nothing)."""
-    n = len(fixed.boundaries)
-    waiting: list[tuple[float, int, Node]] = [(least, 0, Node(np.zeros(n), np.full(n, np.inf), least, quickest))]
+    waiting: list[tuple[float, int, Node]] = [(least, 0, fixed.whole(least, quickest))]
     ticket = 1
     while waiting:
         bound, _, node = heapq.heappop(waiting)
@@ -118,15 +118,10 @@ def expand(fixed: FixedProfile, node: Node, best: Incumbent) -> list[Node]:
     floor = np.maximum(node.least, fixed.fewest * (1.0 - TOLERANCE))
     quickest = max(node.cycles, fixed.least_cycles(floor))
     by_latency = goal.objective == Objective.LATENCY
-    weight = np.zeros(1 + len(fixed.demand))
-    weight[0] = 1.0
-    if by_latency and len(fixed.demand):
-        weight[:] = 1.0
-        weight[0] = 1e-6 / max(1e-30, float(fixed.price.max(initial=0.0)))
-    least = fixed.run(weight, node, best)
+    least = fixed.run(sought_by(goal, len(fixed.demand), float(fixed.price.max())), node, best)
     if not math.isfinite(least):
         return []
-    energy = fixed.constant + float(fixed.price @ floor) if by_latency else least
+    energy = fixed.constant + float((fixed.price * floor).sum()) if by_latency else least
     bound = max(node.bound, goal.value(energy, quickest))
     if not best.beaten_by(bound):
         return []
@@ -134,15 +129,14 @@ def expand(fixed: FixedProfile, node: Node, best: Incumbent) -> list[Node]:
     if not best.beaten_by(bound):
         return []
     if traced.optimistic and (by_latency or found > energy * (1.0 + _APART) or cycles > quickest):
-        return _chase(fixed, Node(node.least, node.most, bound, quickest), fixed.words_of(traced), best)
+        return _chase(fixed, Node(node.least, node.most, bound, quickest), traced.words, best)
     if goal.energy_alone or cycles <= quickest:
         return []
-    words = fixed.words_of(traced)
-    quickest, bound = _trade(fixed, node, energy, quickest, words, best)
+    quickest, bound = _trade(fixed, node, energy, quickest, traced.words, best)
     if not best.beaten_by(bound):
         return []
     limit = goal.slowest_useful(energy, best.value) if math.isfinite(best.value) else goal.latency_limit
-    return split(fixed, Node(node.least, node.most, max(node.bound, bound), quickest), floor, words, limit)
+    return split(fixed, Node(node.least, node.most, max(node.bound, bound), quickest), floor, traced.words, limit)
 
 
 def _trade(
@@ -188,9 +182,9 @@ def trade(least: Callable[[float], float], energy: float, cycles: float, best: I
 
 def _chase(fixed: FixedProfile, node: Node, words: FloatArray, best: Incumbent) -> list[Node]:
     """Settle a node of whose bound no mapping is known; if that takes too long it comes back, marked as given up."""
-    n, weight = len(fixed.boundaries), np.zeros(1 + len(fixed.demand))
+    weight = np.zeros(1 + len(fixed.demand))
     weight[1 + int(fixed.ports(words).argmax()) if best.goal.objective is Objective.LATENCY else 0] = 1.0
-    fixed.run(weight, Node(np.zeros(n), np.full(n, np.inf)), best)
+    fixed.run(weight, fixed.whole(), best)
     done = chase(fixed.profile, fixed.keep, node.cycles, best)
     return [] if done else [Node(node.least, node.most, node.bound, given_up=True)]
 
@@ -211,12 +205,10 @@ def split(fixed: FixedProfile, node: Node, floor: FloatArray, words: FloatArray,
             most[used] = np.minimum(most[used], floor[used] + slack[j] / fixed.demand[j, used])
     if np.any(words > most * (1.0 + _APART)):
         return [Node(node.least, most, node.bound, node.cycles)]
-    if not len(words):
-        return []
     ports = fixed.ports(words)
     j = int(ports.argmax())
     excess = fixed.demand[j] * (words - floor)
-    b = int(excess.argmax())
+    b = divmod(int(excess.argmax()), excess.shape[1])
     if words[b] <= floor[b] * (1.0 + _APART):
         return []
     middle = math.sqrt(max(1.0, floor[b]) * words[b])

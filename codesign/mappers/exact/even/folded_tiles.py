@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from codesign.core.jit import njit
-from codesign.mappers.exact.even.word_prices import axis_length
+from codesign.mappers.exact.even.word_prices import Arrays, axis_length
 from codesign.mappers.exact.problem.lattice import INF
 from codesign.mapping.nest import FloatArray, IntArray
 
@@ -21,7 +21,7 @@ class Folds(NamedTuple):
         prime: ``A`` prime of every axis.
         group: ``A`` its group; those with windows last.
         n_plain: Axes of groups without windows.
-        most: ``A`` largest exponent of any profile.
+        most: Tiles of any profile at most, and those of the windows alone.
         member: ``D`` group of every dimension.
         window: ``G`` 1 where windows are.
         mask: ``G`` tensors that its dimensions index.
@@ -29,18 +29,12 @@ class Folds(NamedTuple):
         simple: ``T`` 1 where a tensor has no windows and no strides.
         leg_dim: ``E`` a dimension of windows, once for each of its primes.
         leg_axis: ``E`` the axis of that prime.
-        coef: ``T x A' x D`` coefficients of the tensors' axes.
-        slides: ``T x A' x D`` 1 where windows overlap when the dimension moves the axis.
-        strided: See `codesign.mappers.exact.even.word_prices.Hardware`.
-        bounds: ``D``.
-        bits: ``L x T`` of an element.
-        capacity: ``L`` bits.
     """
 
     prime: FloatArray
     group: IntArray
     n_plain: int
-    most: IntArray
+    most: tuple[int, int]
     member: IntArray
     window: IntArray
     mask: IntArray
@@ -48,12 +42,6 @@ class Folds(NamedTuple):
     simple: IntArray
     leg_dim: IntArray
     leg_axis: IntArray
-    coef: FloatArray
-    slides: IntArray
-    strided: IntArray
-    bounds: FloatArray
-    bits: IntArray
-    capacity: IntArray
 
 
 @njit
@@ -114,8 +102,8 @@ def _fill_simple(
 
 @njit
 def fill_windows(
-    t: int, v: int, rest: FloatArray, inside: FloatArray, folds: Folds, exponent: IntArray, size: IntArray, stride: IntArray,
-    words: FloatArray, need: FloatArray,
+    t: int, v: int, rest: FloatArray, inside: FloatArray, arrays: Arrays, folds: Folds, exponent: IntArray, size: IntArray,
+    stride: IntArray, words: FloatArray, need: FloatArray,
 ) -> None:  # fmt: skip
     """Least words and needs of one tensor at one level for the window part of every folded tile, of all tiles it stands for.
 
@@ -142,7 +130,7 @@ def fill_windows(
         w = 0
         for e in range(n_legs):
             w += at[e] * stride[folds.leg_axis[e]]
-        box, new = _box(t, v, rest, inside, folds, value)
+        box, new = _box(t, v, rest, inside, arrays, folds, value)
         need[w] = min(need[w], box * scale)
         words[w] = min(words[w], box * new * steps)
         e = n_legs - 1
@@ -162,29 +150,29 @@ def fill_windows(
 
 
 @njit
-def _box(t: int, v: int, rest: FloatArray, inside: FloatArray, folds: Folds, value: FloatArray) -> tuple[float, float]:
+def _box(
+    t: int, v: int, rest: FloatArray, inside: FloatArray, arrays: Arrays, folds: Folds, value: FloatArray
+) -> tuple[float, float]:
     """Words of the window part of a tensor's tile, and the share of them that is new at every step at least.
 
     Along one axis windows slide, first loop and chain together, and bring no less than the axis has (bound B1).
     """
-    box, new = 1.0, 1.0
-    for a in range(folds.coef.shape[1]):
+    box, new, coef, strided, bounds = 1.0, 1.0, arrays.coef, arrays.strided, arrays.bounds
+    for a in range(coef.shape[1]):
         extent, steps, moves, slides, length = 1.0, 1.0, False, False, 1.0
         for d in range(rest.shape[0]):
-            if folds.coef[t, a, d] > 0.0 and folds.window[folds.member[d]] == 1:
+            if coef[t, a, d] > 0.0 and folds.window[folds.member[d]] == 1:
                 moves = True
-                extent += folds.coef[t, a, d] * (value[d] * inside[v, d] - 1.0)
-                slides = slides or folds.slides[t, a, d] == 1
+                extent += coef[t, a, d] * (value[d] * inside[v, d] - 1.0)
+                slides = slides or arrays.slides[t, a, d] == 1
                 steps *= rest[d] / value[d]
                 length += rest[d] * inside[v, d] - 1.0
         if moves:
             box *= extent
         if slides:
-            p, r, step = folds.strided[t, a, 0], folds.strided[t, a, 1], folds.strided[t, a, 2]
+            p, r, step = strided[t, a, 0], strided[t, a, 1], strided[t, a, 2]
             if p >= 0:
-                length = axis_length(
-                    length, step, rest[p] * inside[v, p], rest[r] * inside[v, r], folds.bounds[p], folds.bounds[r]
-                )
+                length = axis_length(length, step, rest[p] * inside[v, p], rest[r] * inside[v, r], bounds[p], bounds[r])
             new = min(new, length / (extent * steps))
     return box, new
 

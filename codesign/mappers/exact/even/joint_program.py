@@ -27,8 +27,7 @@ from codesign.mappers.exact.even.fill_states import (
     Program,
 )
 from codesign.mappers.exact.even.word_prices import Pairs, weigh
-from codesign.mappers.exact.problem.grid_steps import grown, minima_along, offer_window_loop, suffix_minima
-from codesign.mappers.exact.problem.lattice import INF, Grid
+from codesign.mappers.exact.problem.lattice import INF, Grid, grown, minima_along, offer_window_loop, suffix_minima
 from codesign.mapping.nest import FloatArray, IntArray
 
 
@@ -87,10 +86,30 @@ class Parts(NamedTuple):
     figure: FloatArray
 
 
-def room_for_parts(n_levels: int, n_tensors: int) -> Parts:
-    """Room for all boundaries there may be."""
-    most = max(1, n_levels * n_tensors)
-    return Parts(np.empty((most, 5), np.int64), np.empty((most, 2)))
+class Filled(NamedTuple):
+    """A table of the program, and what it was filled with.
+
+    Attributes:
+        table: ``S x N`` least cost still to be paid from every state and tile.
+        program: The operations.
+        grid: The tiles.
+        moved: What crosses into every level.
+        prices: What words cost.
+        charge: ``Q x N`` what closing a tensor costs.
+        penalty: ``L x 2**T x N`` infinite where the tiles of the kept tensors do not fit.
+        live: ``S`` 0 where a state is left out; its costs are infinite.
+        parts: Room.
+    """
+
+    table: FloatArray
+    program: Program
+    grid: Grid
+    moved: Moved
+    prices: Prices
+    charge: FloatArray
+    penalty: FloatArray
+    live: IntArray
+    parts: Parts
 
 
 @njit_inline
@@ -102,8 +121,9 @@ def parent_of(program: Program, held: int, i: int, p: int) -> int:
 
 
 @njit
-def _fill_charges(program: Program, moved: Moved, prices: Prices, charge: FloatArray) -> None:
-    """What closing a tensor costs, tile by tile: ``Q x N``, infinite where too few or too many words cross."""
+def _fill_charges(filled: Filled) -> None:
+    """What closing a tensor costs, tile by tile; infinite where too few or too many words cross."""
+    program, moved, prices, charge = filled.program, filled.moved, filled.prices, filled.charge
     n = charge.shape[1]
     for q in range(program.charges.shape[0]):
         t, held, p = program.charges[q]
@@ -123,9 +143,9 @@ def _fill_charges(program: Program, moved: Moved, prices: Prices, charge: FloatA
 
 
 @njit
-def gather(s: int, source: int, c: int, d: int, program: Program, moved: Moved, prices: Prices, parts: Parts) -> int:
+def gather(s: int, source: int, c: int, d: int, filled: Filled) -> int:
     """List the boundaries that a loop over d at level c closes on the way from state s to `source`; returns how many."""
-    n = 0
+    program, moved, prices, parts, n = filled.program, filled.moved, filled.prices, filled.parts, 0
     for t in range(program.status.shape[1]):
         held, p = -1 - program.status[s, t], program.status[source, t]
         if held < 0 or p < 0:
@@ -144,9 +164,7 @@ def gather(s: int, source: int, c: int, d: int, program: Program, moved: Moved, 
 
 
 @njit
-def words_of_part(
-    i: int, c: int, d: int, j: int, x: int, kept: float, chained: bool, parts: Parts, moved: Moved
-) -> float:
+def _words_of_part(i: int, c: int, d: int, j: int, x: int, kept: float, chained: bool, filled: Filled) -> float:
     """Least words of the i-th boundary when it closes at tile x by a loop over d.
 
     Args:
@@ -155,8 +173,8 @@ def words_of_part(
         x: The tile before it.
         kept: The share of its steps in which a window keeps what it shares.
         chained: Whether later loops save words too.
-        parts: What `gather` has listed.
     """
+    parts, moved = filled.parts, filled.moved
     words, k, more = moved.words[parts.boundary[i, 0], parts.boundary[i, 1], x], parts.boundary[i, 3], 0.0
     slides = parts.boundary[i, 2] >= 0
     if chained and k >= 0:
@@ -167,13 +185,11 @@ def words_of_part(
 
 
 @njit
-def loop_cost(
-    n: int, c: int, d: int, j: int, x: int, factor: float, chained: bool, parts: Parts, moved: Moved, prices: Prices
-) -> float:
-    """Least charge of the n boundaries gathered when they close at tile x by a loop over d; see `words_of_part`."""
-    total = 0.0
+def loop_cost(n: int, c: int, d: int, j: int, x: int, factor: float, chained: bool, filled: Filled) -> float:
+    """Least charge of the n boundaries gathered when they close at tile x by a loop over d; see `_words_of_part`."""
+    parts, prices, total = filled.parts, filled.prices, 0.0
     for i in range(n):
-        words = words_of_part(i, c, d, j, x, 1.0 - 1.0 / factor, chained, parts, moved)
+        words = _words_of_part(i, c, d, j, x, 1.0 - 1.0 / factor, chained, filled)
         t, v = parts.boundary[i, 0], parts.boundary[i, 1]
         if prices.bounded == 1 and (words < prices.least[t, v] or words > prices.most[t, v]):
             return INF
@@ -182,34 +198,26 @@ def loop_cost(
 
 
 @njit
-def run_program(
-    weight: FloatArray, pairs: Pairs, table: FloatArray, program: Program, grid: Grid, moved: Moved, prices: Prices,
-    charge: FloatArray, penalty: FloatArray, live: IntArray, scratch: FloatArray, parts: Parts,
-) -> tuple[int, float]:  # fmt: skip
-    """Fill the table: least cost still to be paid from every state and tile; returns the best state at the MACs and its value.
+def run_program(weight: FloatArray, pairs: Pairs, filled: Filled) -> tuple[int, float]:
+    """Fill the table; returns the best state at the MACs and its value.
 
     One call in place of one for each step: between calls two threads wait for each other.
 
     Args:
         weight: ``1 + J`` of energy and of every port's cycles.
-        table: ``S x N``, overwritten.
-        prices: Those of these weights, overwritten but for its limits.
-        charge: ``Q x N`` what closing a tensor costs, overwritten.
-        penalty: ``L x 2**T x N`` infinite where the tiles of the kept tensors do not fit.
-        live: ``S`` 0 where a state is left out; its costs are infinite.
+        filled: Table, charges and prices are overwritten, but for the limits on words.
     """
-    weigh(weight, pairs, prices.price, prices.once)
-    _fill_charges(program, moved, prices, charge)
-    _fill_table(table, program, grid, moved, prices, charge, penalty, live, scratch, parts)
-    return _least_start(table, program.starts, prices, pairs.fewest)
+    weigh(weight, pairs, filled.prices.price, filled.prices.once)
+    _fill_charges(filled)
+    _fill_table(filled)
+    return _least_start(filled, pairs.fewest)
 
 
 @njit
-def _fill_table(
-    table: FloatArray, program: Program, grid: Grid, moved: Moved, prices: Prices, charge: FloatArray, penalty: FloatArray,
-    live: IntArray, scratch: FloatArray, parts: Parts,
-) -> None:  # fmt: skip
-    """Go through the operations; see `run_program`."""
+def _fill_table(filled: Filled) -> None:
+    """Go through the operations."""
+    table, program, grid, live = filled.table, filled.program, filled.grid, filled.live
+    charge, penalty, scratch = filled.charge, filled.penalty, np.empty((2, table.shape[1]))
     n, operations = table.shape[1], program.operations
     for o in range(operations.shape[0]):
         kind, s, source = operations[o, KIND], operations[o, TARGET], operations[o, SOURCE]
@@ -235,12 +243,12 @@ def _fill_table(
         elif kind == DONE:
             table[s, n - 1] = penalty[0, what, n - 1]
         elif kind == CHAIN:
-            _tile_by_tile(table, s, source, c, d, what, True, program, grid, moved, prices, parts)
+            _tile_by_tile(s, source, c, d, what, True, filled)
         elif kind == SLIDE:
-            if prices.bounded == 1:
-                _tile_by_tile(table, s, source, c, d, what, False, program, grid, moved, prices, parts)
+            if filled.prices.bounded == 1:
+                _tile_by_tile(s, source, c, d, what, False, filled)
             else:
-                _slide(table, s, source, c, d, what, program, grid, moved, prices, scratch, parts)
+                _slide(s, source, c, d, what, filled, scratch)
         else:
             _place(table, s, source, d, what, grid, scratch[0])
 
@@ -265,16 +273,14 @@ def _place(table: FloatArray, s: int, source: int, d: int, factor: int, grid: Gr
 
 
 @njit
-def _slide(
-    table: FloatArray, s: int, source: int, c: int, d: int, factor: int, program: Program, grid: Grid, moved: Moved,
-    prices: Prices, scratch: FloatArray, parts: Parts,
-) -> None:  # fmt: skip
+def _slide(s: int, source: int, c: int, d: int, factor: int, filled: Filled, scratch: FloatArray) -> None:
     """Offer the first loops over d along which windows slide; what chains save is offered by `_tile_by_tile`."""
+    table, grid, moved, parts = filled.table, filled.grid, filled.moved, filled.parts
     n, overlap = table.shape[1], 0.0
     whole, shared = scratch[0], scratch[1]
     whole[:] = 0.0
     shared[:] = 0.0
-    for i in range(gather(s, source, c, d, program, moved, prices, parts)):
+    for i in range(gather(s, source, c, d, filled)):
         t, v, slot = parts.boundary[i, 0], parts.boundary[i, 1], parts.boundary[i, 2]
         cost, once, words = parts.figure[i, 0], parts.figure[i, 1], moved.words[t, v]
         for x in range(n):
@@ -302,12 +308,10 @@ def _may_go_on(n: int, d: int, j: int, parts: Parts, moved: Moved) -> bool:
 
 
 @njit
-def _tile_by_tile(
-    table: FloatArray, s: int, source: int, c: int, d: int, factor: int, chained: bool, program: Program, grid: Grid,
-    moved: Moved, prices: Prices, parts: Parts,
-) -> None:  # fmt: skip
+def _tile_by_tile(s: int, source: int, c: int, d: int, factor: int, chained: bool, filled: Filled) -> None:
     """Offer first loops over d where only so many words may cross, or, `chained`, those after which a chain may go on."""
-    n, once = gather(s, source, c, d, program, moved, prices, parts), 0.0
+    table, grid, moved, parts = filled.table, filled.grid, filled.moved, filled.parts
+    n, once = gather(s, source, c, d, filled), 0.0
     inner, count = grid.stride[d], grid.n_divisors[d]
     for i in range(n):
         once += parts.figure[i, 1]
@@ -320,14 +324,14 @@ def _tile_by_tile(
             move = (grid.grow[d, j, i] - i) * inner
             for x in range(first, first + inner if grid.grow[d, j, i] >= 0 else first):
                 if table[source, x + move] + once < table[s, x]:
-                    cost = loop_cost(n, c, d, j, x, size, chained, parts, moved, prices)
+                    cost = loop_cost(n, c, d, j, x, size, chained, filled)
                     table[s, x] = min(table[s, x], table[source, x + move] + cost)
 
 
 @njit
-def _least_start(table: FloatArray, starts: IntArray, prices: Prices, fewest: FloatArray) -> tuple[int, float]:
+def _least_start(filled: Filled, fewest: FloatArray) -> tuple[int, float]:
     """The best state at the MACs, and its value with what crosses into the MACs."""
-    macs = fewest.shape[1] - 1
+    table, starts, prices, macs = filled.table, filled.program.starts, filled.prices, fewest.shape[1] - 1
     best, least = starts[0, 0], INF
     for k in range(starts.shape[0]):
         value = table[starts[k, 0], 0]
@@ -340,49 +344,47 @@ def _least_start(table: FloatArray, starts: IntArray, prices: Prices, fewest: Fl
 
 
 @njit
-def trace_program(
-    table: FloatArray, program: Program, grid: Grid, moved: Moved, prices: Prices, charge: FloatArray, penalty: FloatArray,
-    start: int, slack: float, parts: Parts, path: IntArray,
-) -> int:  # fmt: skip
+def trace_program(filled: Filled, start: int, slack: float, path: IntArray, words: FloatArray) -> tuple[int, bool]:
     """Follow equal values from the MACs outwards.
 
     Args:
-        table: As filled by `run_program` with the other arguments.
+        filled: As `run_program` has left it.
         start: The state at the MACs.
         slack: Values that differ by no more are equal.
-        path: ``P x 4`` operation, tile before and after it, position of the factor; overwritten.
+        path: ``P x 3`` operation, tile before and after it; overwritten.
+        words: ``T x L`` counted into every level; overwritten.
 
     Returns:
-        How many steps there are; -1 if the values do not add up.
+        How many steps there are, -1 if the values do not add up; whether they count on a chain going on.
     """
-    s, x, steps = start, 0, 0
+    program, s, x, steps, optimistic = filled.program, start, 0, 0, False
+    words[:] = 0.0
     while steps < path.shape[0]:
-        found = -1
+        found, tile = -1, -1
         for o in range(program.first[s], program.first[s + 1]):
-            if program.operations[o, KIND] == DONE and x == table.shape[1] - 1:
-                return steps
-            j, y = _undone(o, s, x, table, program, grid, moved, prices, charge, penalty, slack, parts)
-            if y >= 0:
-                path[steps, 0], path[steps, 1], path[steps, 2], path[steps, 3] = o, x, y, j
+            if program.operations[o, KIND] == DONE and x == filled.table.shape[1] - 1:
+                return steps, optimistic
+            j, tile = _undone(o, x, filled, slack)
+            if tile >= 0:
+                optimistic = _count(o, x, j, filled, words) or optimistic
                 found = o
                 break
         if found < 0:
-            return -1
+            return -1, False
+        path[steps, 0], path[steps, 1], path[steps, 2] = found, x, tile
         steps += 1
-        x = path[steps - 1, 2]
+        x = tile
         if program.operations[found, SOURCE] >= 0:
             s = program.operations[found, SOURCE]
-    return -1
+    return -1, False
 
 
 @njit
-def _undone(
-    o: int, s: int, x: int, table: FloatArray, program: Program, grid: Grid, moved: Moved, prices: Prices,
-    charge: FloatArray, penalty: FloatArray, slack: float, parts: Parts,
-) -> tuple[int, int]:  # fmt: skip
+def _undone(o: int, x: int, filled: Filled, slack: float) -> tuple[int, int]:
     """Position of the factor and tile after an operation, if it keeps the value; else the tile is -1."""
-    kind, source, c = program.operations[o, KIND], program.operations[o, SOURCE], program.operations[o, LEVEL]
-    what, d, wanted = program.operations[o, WHAT], program.operations[o, DIM], table[s, x]
+    table, grid, operation = filled.table, filled.grid, filled.program.operations[o]
+    kind, s, source, c = operation[KIND], operation[TARGET], operation[SOURCE], operation[LEVEL]
+    what, d, wanted = operation[WHAT], operation[DIM], table[s, x]
     if kind == SWEEP:
         for a in range(grid.axis_dim.shape[0]):
             size, stride = grid.axis_size[a], grid.axis_stride[a]
@@ -394,16 +396,36 @@ def _undone(
     if d < 0:
         more = 0.0
         if kind == END:
-            more = penalty[c, what, x]
+            more = filled.penalty[c, what, x]
         elif kind == CLOSE:
-            more = charge[what, x]
+            more = filled.charge[what, x]
         return 0, x if abs(table[source, x] + more - wanted) <= slack else -1
-    n = gather(s, source, c, d, program, moved, prices, parts) if kind in (SLIDE, CHAIN) else 0
+    n = gather(s, source, c, d, filled) if kind in (SLIDE, CHAIN) else 0
     # suffix minima also try the factor 1: a tensor closes without a loop, which only overestimates (D4)
     for j in range(1 if kind == CHAIN else 0, grid.n_divisors[d]):
         y = grown(x, d, j, grid) if what == 0 or grid.divisor[d, j] == what else -1
         if y >= 0:
-            cost = loop_cost(n, c, d, j, x, grid.divisor[d, j], kind == CHAIN, parts, moved, prices)
+            cost = loop_cost(n, c, d, j, x, grid.divisor[d, j], kind == CHAIN, filled)
             if abs(table[source, y] + cost - wanted) <= slack:
                 return j, y
     return 0, -1
+
+
+@njit
+def _count(o: int, x: int, j: int, filled: Filled, words: FloatArray) -> bool:
+    """Note the words that an operation at tile x moves, with its factor at position j; whether it counts on later loops."""
+    program, parts, optimistic = filled.program, filled.parts, False
+    operation = program.operations[o]
+    kind, c, what, d = operation[KIND], operation[LEVEL], operation[WHAT], operation[DIM]
+    if kind == CLOSE:
+        t, held, _ = program.charges[what]
+        for v in program.chain[held]:
+            if v >= 0:
+                words[t, v] = filled.moved.words[t, v, x]
+    elif kind in (SLIDE, CHAIN):
+        kept = 1.0 - 1.0 / filled.grid.divisor[d, j]
+        for i in range(gather(operation[TARGET], operation[SOURCE], c, d, filled)):
+            t, v = parts.boundary[i, 0], parts.boundary[i, 1]
+            words[t, v] = _words_of_part(i, c, d, j, x, kept, kind == CHAIN, filled)
+            optimistic = optimistic or words[t, v] < _words_of_part(i, c, d, j, x, kept, False, filled)
+    return optimistic

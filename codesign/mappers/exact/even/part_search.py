@@ -1,7 +1,7 @@
 """Parts of profiles searched by the program; several at a time, each on a thread of its own."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from threading import local
 from typing import final
@@ -10,7 +10,7 @@ import numpy as np
 
 from codesign.core.goals import Objective
 from codesign.cost.packed import Kernel, make_kernel
-from codesign.mappers.exact.even.branch_and_bound import trade
+from codesign.mappers.exact.even.branch_and_bound import sought_by, trade
 from codesign.mappers.exact.even.profile import EvenProfile, KeepSets, LevelLoops, build_nest
 from codesign.mappers.exact.even.profile_queue import FOUND, Part
 from codesign.mappers.exact.even.screen import Screen
@@ -21,19 +21,6 @@ from codesign.mapping.nest import FloatArray
 
 _CELLS_A_PROFILE = 20_000
 """Cells of the dynamic program that take as long as making a profile ready."""
-
-
-@dataclass(frozen=True)
-class Searched:
-    """What the search of a part found.
-
-    Attributes:
-        part: The part with its bounds raised.
-        best: What was found, and the work done; to be taken in by the incumbent of the whole search.
-    """
-
-    part: Part
-    best: Incumbent
 
 
 def is_timed(goal: Goal) -> bool:
@@ -59,15 +46,15 @@ class PartSearch:
         self.energy_only[0] = 1.0
         self._own = local()
 
-    def search(self, part: Part, best: Incumbent) -> Searched:
-        """Search a part; nothing that is given is changed but the incumbent. Once that is overdue the part comes back as it is.
+    def search(self, part: Part, best: Incumbent) -> Part:
+        """The part with its bounds raised; nothing that is given is changed but the incumbent. Once that is overdue the part comes back as it is.
 
         Args:
             part: Of a profile.
-            best: What is to be beaten: an incumbent of its own, see `Incumbent.apart`.
+            best: What is to be beaten, and takes what is found: an incumbent of its own, see `Incumbent.apart`.
         """
         if best.overdue:
-            return Searched(part, best)
+            return part
         best.kernel = self._kernel()
         return _Search(self, part, best).run()
 
@@ -95,35 +82,28 @@ class _Search:
         self.profile = EvenProfile(self.problem, row)
         if not owner.by_latency:
             cap = float(best.goal.dearest_useful(np.array(part.cycles), best.to_beat))
-        self.live = owner.screen.live(row, owner.energy_only, cap, self.profile.program())
+        self.live = owner.screen.live(row, owner.energy_only, cap, self.profile.program)
         self.restricted = self._restriction()
 
-    def run(self) -> Searched:
+    def run(self) -> Part:
         """Bound the part, and score what the program finds."""
-        owner, part, main = self.owner, self.part, self._main()
+        owner, part = self.owner, self.part
+        main = sought_by(owner.goal, self.problem.n_ports, float(self.profile.price[0, :, :-1].max(initial=0.0)))
         least = self._run(main)
         if math.isinf(least):
-            return Searched(replace(part, value=math.inf), self.best)
+            return replace(part, value=math.inf)
         if not owner.by_latency:
             part = replace(part, energy=max(part.energy, least))
         part = self._valued(part)
         if (owner.goal.trades or owner.timed) and self.problem.n_ports and self.best.beaten_by(part.value):
             part = self._trade(part)
             if self.best.overdue:
-                return Searched(part, self.best)
+                return part
             if self.best.beaten_by(part.value):
                 self._run(main)
         if self.best.beaten_by(part.value):
             part = replace(part, stage=FOUND, found=self._offer())
-        return Searched(part, self.best)
-
-    def _main(self) -> FloatArray:
-        """What a mapping is sought by: energy, or for latency the cycles of all ports."""
-        if not self.owner.by_latency or not self.problem.n_ports:
-            return self.owner.energy_only
-        weight = np.ones_like(self.owner.energy_only)
-        weight[0] = 1e-6 / max(1e-30, float(self.profile.price[0, :, :-1].max(initial=0.0)))
-        return weight
+        return part
 
     def _run(self, weight: FloatArray) -> float:
         value = self.profile.run(weight, self.restricted, self.live)

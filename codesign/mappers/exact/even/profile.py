@@ -5,31 +5,17 @@ from functools import cached_property
 
 import numpy as np
 
-from codesign.mappers.exact.even.fill_states import (
-    CLOSE,
-    DIM,
-    END,
-    KIND,
-    LEVEL,
-    SLIDE,
-    SOURCE,
-    TARGET,
-    WHAT,
-    Decisions,
-    Program,
-)
+from codesign.mappers.exact.even.fill_states import END, KIND, LEVEL, WHAT, Decisions, Program
 from codesign.mappers.exact.even.joint_program import (
+    Filled,
     Moved,
     Parts,
     Prices,
-    gather,
-    room_for_parts,
     run_program,
     trace_program,
-    words_of_part,
 )
 from codesign.mappers.exact.even.shared_problem import EvenProblem
-from codesign.mappers.exact.even.temporal_tiles import fill_tiles, shared_words, tiles_of_axis
+from codesign.mappers.exact.even.temporal_tiles import fill_tiles, shared_words
 from codesign.mappers.exact.even.word_prices import price_profile, room_for_pairs
 from codesign.mappers.exact.problem.instance import Instance
 from codesign.mappers.exact.problem.lattice import make_lattice
@@ -87,25 +73,6 @@ class Traced:
     optimistic: bool
 
 
-@dataclass(frozen=True, eq=False)
-class Filled:
-    """A table of the program, and what it was filled with; see `codesign.mappers.exact.even.joint_program.run_program`.
-
-    Attributes:
-        table: ``S x N``.
-        charge: What closing costs.
-        penalty: ``L x 2**T x N``.
-        start: The best state at the MACs.
-    """
-
-    program: Program
-    table: FloatArray
-    prices: Prices
-    charge: FloatArray
-    penalty: FloatArray
-    start: int
-
-
 class EvenProfile:
     """One profile ready to run.
 
@@ -118,26 +85,25 @@ class EvenProfile:
         penalty: ``L x 2**T x N`` infinite where the tiles of the kept tensors do not fit.
         constant: Energy of the MACs themselves.
         filled: The table of the last run.
+        start: Its best state at the MACs.
     """
 
     filled: Filled
+    start: int
 
     def __init__(self, problem: EvenProblem, row: IntArray) -> None:
         self.problem = problem
-        instance, hardware = problem.instance, problem.hardware
+        instance, arrays = problem.instance, problem.arrays
         n_levels, n_tensors = instance.n_levels, instance.n_tensors
-        first, factors, distinct = problem.stacked
-        numbers = row + first[:-1]
-        fans, self.pairs = room_for_pairs(1 + problem.n_ports, n_levels, hardware)
-        price_profile(numbers, factors, distinct, hardware, fans, self.pairs)
+        fans, self.pairs = room_for_pairs(1 + problem.n_ports, arrays)
+        price_profile(problem.numbers(row), arrays, fans, self.pairs)
         self.price, self.fixed, self.fewest = self.pairs
-        self.spatial, self.inside = factors[numbers], fans.rest[:-1] / fans.rest[-1]
-        self.constant = hardware.macs * hardware.mac_energy
+        self.spatial, self.inside = problem.factors(row), fans.rest[:-1] / fans.rest[-1]
+        self.constant = arrays.macs * arrays.mac_energy
         self.lattice = make_lattice(tuple(int(b) for b in fans.rest[-1]))
         n, value = self.lattice.n_tiles, self.lattice.value
         self.words, self.penalty = np.empty((n_tensors, n_levels, n)), np.empty((n_levels, 1 << n_tensors, n))
-        bits, capacity = instance.problem.element_bits, instance.problem.capacity_bits
-        fill_tiles(value, self.inside, problem.coef, bits, capacity, self.words, self.penalty)
+        fill_tiles(value, self.inside, arrays, self.words, self.penalty)
         for m, (vectors, i) in enumerate(zip(problem.vectors, row, strict=True)):
             allowed = vectors.tiles[i]
             if allowed is not None and m + 1 < n_levels:
@@ -151,7 +117,7 @@ class EvenProfile:
         n_dims, axes, followed = problem.instance.n_dims, problem.axes, problem.followed
         shared = np.empty((len(followed), n_levels, n_levels, n_dims, n))
         for slot, t in enumerate(followed):
-            shared_words(t, lattice.value, self.inside, problem.coef, problem.slides, self.words, shared[slot])
+            shared_words(t, lattice.value, self.inside, problem.arrays, self.words, shared[slot])
         number, tables = np.full((n_tensors, n_levels, n_dims), -1, np.int64), list[FloatArray]()
         for t, axis in axes:
             for c in range(n_levels):
@@ -160,10 +126,11 @@ class EvenProfile:
                     tables.append(table)
         saving = np.array(tables) if tables else np.zeros((0, 0, 0, 0))
         tile_of, counts = problem.places
-        axis_tile = np.empty((len(axes) if tables else 0, n_levels, n), np.int64)
-        for row in range(len(axis_tile)):
-            dims = np.array(axes[row][1], np.int64)
-            tiles_of_axis(dims, lattice.value, self.inside, tile_of, counts, axis_tile[row])
+        axis_tile = np.zeros((len(axes) if tables else 0, n_levels, n), np.int64)
+        for tile, (_, axis) in zip(axis_tile, axes, strict=False):
+            for d in axis:
+                sizes = (self.inside[:, d, None] * lattice.value[d]).astype(np.int64)
+                tile[:] = tile * counts[d] + tile_of[d, sizes]
         place = np.zeros(lattice.grid.grow.shape[:2], np.int64)
         for d, divisors in enumerate(lattice.divisors):
             place[d, : len(divisors)] = tile_of[d, list(divisors)]
@@ -179,12 +146,9 @@ class EvenProfile:
             for t, c, d in np.argwhere(moved.number >= 0)
         )
 
-    def program(self, decisions: Decisions | None = None) -> Program:
-        """The list of operations that `run` goes through."""
-        return self._program if decisions is None else self._program_of(decisions)
-
     @cached_property
-    def _program(self) -> Program:
+    def program(self) -> Program:
+        """The list of operations that `run` goes through where no other decisions are given."""
         return self._program_of(None)
 
     def _program_of(self, decisions: Decisions | None) -> Program:
@@ -207,69 +171,42 @@ class EvenProfile:
             decisions: In place of the problem's.
             limits: ``T x L`` fewest and most words allowed into every level.
         """
-        program, grid, n = self.program(decisions), self.lattice.grid, self.lattice.n_tiles
+        program, n = self.program if decisions is None else self._program_of(decisions), self.lattice.n_tiles
         penalty = self.penalty if restricted is None else self.penalty + restricted[..., None]
         least, most = (np.zeros((0, 0)), np.zeros((0, 0))) if limits is None else limits
-        shape = self.price.shape[1:]
-        prices = Prices(np.empty(shape), np.empty(shape), least, most, int(limits is not None))
-        charge, table = np.empty((len(program.charges), n)), np.empty((len(program.level), n))
-        if live is None:
-            live = np.ones(len(program.level), np.int64)
-        start, value = run_program(
-            weight, self.pairs, table, program, grid, self.moved, prices, charge, penalty, live, np.empty((2, n)), self._parts
+        shape, most_parts = self.price.shape[1:], max(1, self.words.shape[0] * self.words.shape[1])
+        self.filled = Filled(
+            np.empty((len(program.level), n)), program, self.lattice.grid, self.moved,
+            Prices(np.empty(shape), np.empty(shape), least, most, int(limits is not None)),
+            np.empty((len(program.charges), n)), penalty, np.ones(len(program.level), np.int64) if live is None else live,
+            Parts(np.empty((most_parts, 5), np.int64), np.empty((most_parts, 2))),
         )  # fmt: skip
-        self.filled = Filled(program, table, prices, charge, penalty, start)
+        self.start, value = run_program(weight, self.pairs, self.filled)
         return float(value) + float(weight[0]) * self.constant
-
-    @cached_property
-    def _parts(self) -> Parts:
-        return room_for_parts(self.problem.instance.n_levels, self.problem.instance.n_tensors)
 
     def trace(self) -> Traced:
         """The nest of the least value of the last `run`."""
-        f, n_tensors = self.filled, self.problem.instance.n_tensors
-        slack = _EXACT * max(1.0, abs(float(f.table[f.start, 0])))
-        path = np.empty((len(f.program.level) + sum(map(int, self.lattice.grid.n_divisors)) + 8, 4), np.int64)
-        steps = trace_program(
-            f.table, f.program, self.lattice.grid, self.moved, f.prices, f.charge, f.penalty, f.start, slack, self._parts,
-            path,
-        )  # fmt: skip
+        filled, value, n_tensors = self.filled, self.lattice.value, self.problem.instance.n_tensors
+        slack = _EXACT * max(1.0, abs(float(filled.table[self.start, 0])))
+        path = np.empty((len(filled.program.level) + sum(map(int, self.lattice.grid.n_divisors)) + 8, 3), np.int64)
+        words = np.empty(self.words.shape[:2])
+        steps, optimistic = trace_program(filled, self.start, slack, path, words)
         if steps < 0:
             raise AssertionError("the tables of the dynamic program do not add up")
         levels = self.levels
         keep = [[v == 0] * n_tensors for v in range(len(levels))]
-        words, optimistic = np.zeros((n_tensors, len(levels))), False
-        grown = self.lattice.value[:, path[:steps, 2]] / self.lattice.value[:, path[:steps, 1]]
-        for (o, x, _, j), factors in zip(path[:steps].tolist(), grown.T.astype(np.int64).tolist(), strict=True):
-            operation = f.program.operations[o]
+        operations, before, after = path[:steps].T
+        grown = (value[:, after] / value[:, before]).astype(np.int64).T
+        for operation, factors in zip(filled.program.operations[operations], grown.tolist(), strict=True):
             c, what = int(operation[LEVEL]), int(operation[WHAT])
             for d, factor in enumerate(factors):
                 if factor > 1:
                     levels[c].add(d, factor)
             if operation[KIND] == END:
                 keep[c] = [bool(what >> t & 1) for t in range(n_tensors)]
-            elif operation[KIND] == CLOSE:
-                t, held, _ = f.program.charges[what]
-                for v in f.program.chain[held]:
-                    if v >= 0:
-                        words[t, v] = self.words[t, v, x]
-            elif operation[KIND] >= SLIDE and operation[DIM] >= 0:
-                optimistic |= self._count(operation, x, j, words)
         return Traced(levels, tuple(tuple(row) for row in keep), words, optimistic)
 
     @property
     def levels(self) -> list[LevelLoops]:
         """The spatial loops of every level."""
         return [LevelLoops([], {d: int(f) for d, f in enumerate(row) if f > 1}) for row in self.spatial]
-
-    def _count(self, operation: IntArray, x: int, j: int, words: FloatArray) -> bool:
-        """Note the words that a first loop moves; whether it counts on later loops."""
-        f, chained, optimistic = self.filled, operation[KIND] > SLIDE, False
-        s, source, c, d = (int(operation[k]) for k in (TARGET, SOURCE, LEVEL, DIM))
-        kept = 1.0 - 1.0 / float(self.lattice.divisors[d][j])
-        for i in range(gather(s, source, c, d, f.program, self.moved, f.prices, self._parts)):
-            t, v = self._parts.boundary[i, :2]
-            words[t, v] = words_of_part(i, c, d, j, x, kept, bool(chained), self._parts, self.moved)
-            alone = words_of_part(i, c, d, j, x, kept, False, self._parts, self.moved)
-            optimistic = optimistic or bool(words[t, v] < alone)
-        return optimistic

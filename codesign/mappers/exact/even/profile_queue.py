@@ -9,14 +9,13 @@ from functools import cached_property
 import numpy as np
 
 from codesign.core.ascending import Ascending
-from codesign.core.goals import Objective
 from codesign.core.in_order import InOrder
 from codesign.mappers.exact.even.fill_states import Decisions
 from codesign.mappers.exact.even.mirrored_profiles import Mirror
 from codesign.mappers.exact.even.profile import KeepSets
 from codesign.mappers.exact.even.shared_problem import EvenProblem
 from codesign.mappers.exact.even.word_prices import bound_coarse
-from codesign.mappers.exact.incumbent import TOLERANCE, Goal, Incumbent
+from codesign.mappers.exact.incumbent import Incumbent, whole_cycles
 from codesign.mappers.exact.problem.instance import Instance
 from codesign.mapping.constraints import Keep
 from codesign.mapping.nest import FloatArray, IntArray
@@ -26,16 +25,6 @@ CHAINS, SCREENED, FOUND = range(3)
 
 _AT_A_TIME = 200_000
 """Coarse profiles bounded at a time."""
-
-
-def bound_values(goal: Goal, energy: FloatArray, cycles: FloatArray) -> FloatArray:
-    """The goal's value of bounds on energy and cycles, elementwise."""
-    whole = np.ceil(cycles * (1.0 - TOLERANCE))
-    if goal.objective == Objective.ENERGY:
-        values = energy + goal.cycle_pj * whole if goal.cycle_pj else energy
-    else:
-        values = whole if goal.objective == Objective.LATENCY else energy * whole
-    return np.where(whole > goal.latency_limit, np.inf, values)
 
 
 @dataclass(frozen=True)
@@ -170,11 +159,10 @@ class ProfileQueue:
 
     def bounded(self, vectors: IntArray, to_beat: float) -> Rows:
         """Those of some profiles whose closed-form bounds are below what is to be beaten; changes nothing."""
-        bounds = self.problem.bounds(vectors)
-        children = self.problem.children_of(vectors)
-        cycles = np.maximum(bounds[:, 1:].max(axis=1, initial=0.0), self.problem.hardware.macs / children)
-        values = bound_values(self.best.goal, bounds[:, 0], cycles)
-        rows = Rows(vectors, bounds[:, 0], np.ceil(cycles * (1.0 - TOLERANCE)), values)
+        bounds, children = self.problem.bounds(vectors), self.problem.factors(vectors).prod(axis=(1, 2))
+        cycles = whole_cycles(np.maximum(bounds[:, 1:].max(axis=1, initial=0.0), self.problem.arrays.macs / children))
+        values = self.best.goal.value(bounds[:, 0], cycles)
+        rows = Rows(vectors, bounds[:, 0], cycles, values)
         return rows.of(np.flatnonzero(values < to_beat))
 
     @cached_property
@@ -214,13 +202,14 @@ class ProfileQueue:
         first = np.cumsum([0] + [len(rows) for rows in tables])
         stacked = np.concatenate([rows[:, : 1 + 2 * n] for rows in tables])
         bounds = np.empty((len(combinations), 1 + problem.n_ports))
-        known = stacked, fewest, problem.hardware, *problem.open_levels
         shares = np.array_split(combinations + first[:-1], tasks.threads), np.array_split(bounds, tasks.threads)
-        tasks.each(lambda share: bound_coarse(share[0], *known, share[1]), list(zip(*shares, strict=True)))
+        tasks.each(
+            lambda share: bound_coarse(share[0], stacked, fewest, problem.arrays, share[1]),
+            list(zip(*shares, strict=True)),
+        )
         children = stacked[combinations + first[:-1], 0].prod(axis=1)
-        cycles = np.maximum(bounds[:, 1:].max(axis=1, initial=0.0), problem.hardware.macs / children)
-        values = bound_values(self.best.goal, bounds[:, 0], cycles)
-        return combinations, values
+        cycles = np.maximum(bounds[:, 1:].max(axis=1, initial=0.0), problem.arrays.macs / children)
+        return combinations, self.best.goal.value(bounds[:, 0], whole_cycles(cycles))
 
     @cached_property
     def _fine(self) -> list[tuple[IntArray, IntArray]]:

@@ -13,7 +13,7 @@ from codesign.cost.arrays import UNBOUNDED
 from codesign.mappers.exact.even.fill_states import CLOSE, DONE, END, KIND, SOURCE, WHAT, Program
 from codesign.mappers.exact.even.folded_tiles import Folds, fill_plain, fill_windows, shape_tiles
 from codesign.mappers.exact.even.joint_program import parent_of
-from codesign.mappers.exact.even.word_prices import Hardware, price_profile, room_for_pairs, weigh
+from codesign.mappers.exact.even.word_prices import Arrays, least_beyond, price_profile, room_for_pairs, weigh
 from codesign.mappers.exact.problem.lattice import INF
 from codesign.mapping.nest import FloatArray, IntArray
 
@@ -43,39 +43,25 @@ class FoldedTiles(NamedTuple):
     window_need: FloatArray
 
 
-class Vectors(NamedTuple):
-    """The spatial vectors of all fan-outs, and which levels may keep a tensor.
-
-    Attributes:
-        factors: ``V x D`` spatial factors.
-        distinct: ``V x T`` different words of the children.
-        passes: ``L x T`` 1 where a level may leave a tensor to others.
-        keeps: ``L x T`` 1 where it may keep it.
-    """
-
-    factors: FloatArray
-    distinct: FloatArray
-    passes: IntArray
-    keeps: IntArray
-
-
 class Walk(NamedTuple):
     """What a walk through the program of one profile looks up and fills.
 
     Attributes:
+        arrays: The problem.
         program: The operations, without windows that slide.
         folds: What the tiles of all profiles share.
         tiles: Those of the profile.
         price: ``T x (L + 1) x L`` weighted cost of a word.
         once: What is paid once, likewise.
         fewest: ``T x (L + 1)`` fewest words.
-        beyond: ``T x L`` least cost of everything outside a level that keeps a tensor.
+        beyond: ``T x (L + 1)`` least cost of everything outside a level that keeps a tensor.
         waiting: ``T x sets`` the same of a set of levels that waits.
         place: ``S`` row of each state, -1 none yet.
         table: Rows of N costs.
         cap: What is no better than this is of no interest.
     """
 
+    arrays: Arrays
     program: Program
     folds: Folds
     tiles: FoldedTiles
@@ -90,20 +76,9 @@ class Walk(NamedTuple):
 
 
 @njit
-def _most_tiles(folds: Folds) -> tuple[int, int]:
-    """Tiles of any profile at most, and those of the windows alone."""
-    most, most_window = 1, 1
-    for a in range(folds.prime.shape[0]):
-        most *= folds.most[a] + 1
-        if a >= folds.n_plain:
-            most_window *= folds.most[a] + 1
-    return most, most_window
-
-
-@njit
 def screen_profiles(
-    rows: IntArray, vectors: Vectors, hardware: Hardware, folds: Folds, program: Program, weight: FloatArray,
-    cap: FloatArray, least: FloatArray, live: IntArray,
+    rows: IntArray, arrays: Arrays, folds: Folds, program: Program, weight: FloatArray, cap: FloatArray, least: FloatArray,
+    live: IntArray,
 ) -> float:  # fmt: skip
     """Least weighted sum of energy and port cycles of each profile over all keep sets; infinite from a cap on.
 
@@ -118,10 +93,10 @@ def screen_profiles(
     Returns:
         Cells looked at.
     """
-    n_tensors, n_levels, n_dims = hardware.relevant.shape[0], vectors.keeps.shape[0], vectors.factors.shape[1]
+    n_levels, (n_tensors, n_dims) = arrays.keeps.shape[0], arrays.relevant.shape
     n_axes, n_states = folds.prime.shape[0], program.first.shape[0] - 1
-    most, most_window = _most_tiles(folds)
-    inside, (fans, pairs) = np.empty((n_levels, n_dims)), room_for_pairs(weight.shape[1], n_levels, hardware)
+    most, most_window = folds.most
+    inside, (fans, pairs) = np.empty((n_levels, n_dims)), room_for_pairs(weight.shape[1], arrays)
     total, once = np.empty_like(pairs.price[0]), np.empty_like(pairs.price[0])
     exponent = np.empty(folds.leg_dim.shape[0], np.int64)
     size, stride = np.empty(n_axes, np.int64), np.empty(n_axes, np.int64)
@@ -131,7 +106,7 @@ def screen_profiles(
     table, place = np.empty((n_states + 1) * most), np.empty(n_states, np.int64)
     scratch, rest, cells = np.empty(n_states, np.int64), fans.rest[n_levels], 0.0
     for i in range(rows.shape[0]):
-        price_profile(rows[i], vectors.factors, vectors.distinct, hardware, fans, pairs)
+        price_profile(rows[i], arrays, fans, pairs)
         weigh(weight[i], pairs, total, once)
         for v in range(n_levels):
             for d in range(n_dims):
@@ -142,10 +117,10 @@ def screen_profiles(
         tiles = FoldedTiles(
             n, n_window, rest, inside, exponent, size, stride, plain, left, filled, window_words, window_need
         )
-        constant = weight[i, 0] * hardware.macs * hardware.mac_energy
-        beyond, waiting = _least_beyond(program, total, once, pairs.fewest, vectors)
+        constant = weight[i, 0] * arrays.macs * arrays.mac_energy
+        beyond, waiting = _least_outside(program, total, once, pairs.fewest, arrays)
         walk = Walk(
-            program, folds, tiles, total, once, pairs.fewest, beyond, waiting, place, table, cap[i] - constant
+            arrays, program, folds, tiles, total, once, pairs.fewest, beyond, waiting, place, table, cap[i] - constant
         )  # fmt: skip
         value, looked = _walk(walk, live[i] if live.shape[0] else scratch)
         least[i] = value + constant
@@ -236,22 +211,13 @@ def _room(s: int, place: IntArray, used: int, table: FloatArray, n: int) -> int:
 
 
 @njit
-def _least_beyond(
-    program: Program, price: FloatArray, once: FloatArray, fewest: FloatArray, vectors: Vectors
+def _least_outside(
+    program: Program, price: FloatArray, once: FloatArray, fewest: FloatArray, arrays: Arrays
 ) -> tuple[FloatArray, FloatArray]:
-    """Least cost of everything outside a level that keeps a tensor (``T x L``), and of a set that waits (``T x sets``), by B1."""
-    n_tensors, n_levels = fewest.shape[0], price.shape[2]
-    beyond = np.full((n_tensors, n_levels), INF)
-    for t in range(n_tensors):
-        beyond[t, 0] = 0.0
-        for v in range(1, n_levels):
-            if vectors.keeps[v, t] == 0:
-                continue
-            for p in range(v - 1, -1, -1):
-                beyond[t, v] = min(beyond[t, v], beyond[t, p] + price[t, v, p] * fewest[t, v] + once[t, v, p])
-                if vectors.passes[p, t] == 0:
-                    break
-    waiting = np.full((n_tensors, program.chain.shape[0]), INF)
+    """Least cost of everything outside a level that keeps a tensor (``T x (L + 1)``), and of a set that waits (``T x sets``), by B1."""
+    beyond, waiting = np.empty_like(fewest), np.full((fewest.shape[0], program.chain.shape[0]), INF)
+    for t in range(fewest.shape[0]):
+        least_beyond(t, price, once, fewest, arrays, beyond[t])
     for q in range(program.charges.shape[0]):
         t, row, p = program.charges[q]
         cost = beyond[t, p]
@@ -288,7 +254,7 @@ def _close(walk: Walk, charge: int, source: int, row: int, reached: IntArray, us
             break
         levels = i + 1
         fixed += walk.once[t, v, parent_of(program, held, i, p)]
-        _fill(t, v, walk.folds, tiles)
+        _fill(t, v, walk.arrays, walk.folds, tiles)
     for k in range(reached.shape[0]):
         x = reached[k]
         value, w, outer = table[row + x] + fixed, x % n_window, x // n_window
@@ -304,13 +270,13 @@ def _close(walk: Walk, charge: int, source: int, row: int, reached: IntArray, us
 
 
 @njit
-def _fill(t: int, v: int, folds: Folds, tiles: FoldedTiles) -> None:
+def _fill(t: int, v: int, arrays: Arrays, folds: Folds, tiles: FoldedTiles) -> None:
     """Make the tables of a tensor at a level if they are not there."""
     if tiles.filled[t, v] == 0:
         tiles.filled[t, v] = 1
         n = tiles.n_window
         fill_windows(
-            t, v, tiles.rest, tiles.inside, folds, tiles.exponent, tiles.size, tiles.stride,
+            t, v, tiles.rest, tiles.inside, arrays, folds, tiles.exponent, tiles.size, tiles.stride,
             tiles.window_words[t, v, :n], tiles.window_need[t, v, :n],
         )  # fmt: skip
 
@@ -318,13 +284,13 @@ def _fill(t: int, v: int, folds: Folds, tiles: FoldedTiles) -> None:
 @njit
 def _end(walk: Walk, c: int, kept: int, source: int, row: int, reached: IntArray, used: int) -> int:
     """End a level at the tiles reached that fit; returns the number of rows given."""
-    folds, tiles, table = walk.folds, walk.tiles, walk.table
+    arrays, tiles, table = walk.arrays, walk.tiles, walk.table
     n_tensors, n, n_window = tiles.filled.shape[0], tiles.n, tiles.n_window
     limit = walk.cap - _beyond(walk.program.status[source], walk.beyond, walk.waiting)
-    limited = kept > 0 and folds.capacity[c] != UNBOUNDED
+    limited = kept > 0 and arrays.capacity[c] != UNBOUNDED
     for t in range(n_tensors):
         if limited and kept >> t & 1 == 1:
-            _fill(t, c, folds, tiles)
+            _fill(t, c, arrays, walk.folds, tiles)
     for k in range(reached.shape[0]):
         x = reached[k]
         value = table[row + x]
@@ -334,8 +300,8 @@ def _end(walk: Walk, c: int, kept: int, source: int, row: int, reached: IntArray
             taken = 0.0
             for t in range(n_tensors):
                 if kept >> t & 1 == 1:
-                    taken += tiles.plain[t, x // n_window] * tiles.window_need[t, c, x % n_window] * folds.bits[c, t]
-            if taken > folds.capacity[c]:
+                    taken += tiles.plain[t, x // n_window] * tiles.window_need[t, c, x % n_window] * arrays.bits[c, t]
+            if taken > arrays.capacity[c]:
                 continue
         used = _room(source, walk.place, used, table, n)
         at = walk.place[source] * n + x

@@ -9,7 +9,7 @@ import numpy as np
 from codesign.core.factors import prime_factors
 from codesign.mappers.exact.even.fill_states import Program
 from codesign.mappers.exact.even.folded_tiles import Folds
-from codesign.mappers.exact.even.pruned_program import Vectors, screen_profiles
+from codesign.mappers.exact.even.pruned_program import screen_profiles
 from codesign.mappers.exact.even.shared_problem import EvenProblem
 from codesign.mapping.nest import FloatArray, IntArray
 
@@ -44,8 +44,7 @@ class Screen:
         """``S`` 1 where a state of the exact program may be on the way to a weighted sum below the cap; `row` is the vector of every fan-out."""
         if not self.covers or math.isinf(cap):
             return np.ones(len(exact.level), np.int64)
-        first, factors, _ = self.problem.stacked
-        program = self.problem.program_of(factors[row + first[:-1]], False, False)
+        program = self.problem.program_of(self.problem.factors(row), False, False)
         live = np.empty((1, len(program.level)), np.int64)
         self._run(row[None], program, weight[None], np.array([cap]), np.empty(1), live)
         return np.asarray(live[0][self._place(exact, program)])
@@ -85,11 +84,7 @@ class Screen:
         self, rows: IntArray, program: Program, weight: FloatArray, cap: FloatArray, least: FloatArray, live: IntArray
     ) -> float:
         problem = self.problem
-        first, factors, distinct = problem.stacked
-        return screen_profiles(
-            rows + first[:-1], Vectors(factors, distinct, *problem.open_levels), problem.hardware, self.folds,
-            program, weight, cap, least, live,
-        )  # fmt: skip
+        return screen_profiles(problem.numbers(rows), problem.arrays, self.folds, program, weight, cap, least, live)
 
     def _by_program(self, rows: IntArray) -> Iterator[tuple[Program, IntArray]]:
         """Programs, and which rows each is for."""
@@ -97,10 +92,9 @@ class Screen:
         for m, which in enumerate(self._alike):
             key = key * (int(which.max()) + 1) + which[rows[:, m]]
         _, given, same = np.unique(key, return_index=True, return_inverse=True)
-        first, factors, _ = self.problem.stacked
         programs: dict[int, tuple[Program, list[IntArray]]] = {}
         for k, i in enumerate(given):
-            program = self.problem.program_of(factors[rows[i] + first[:-1]], False, False)
+            program = self.problem.program_of(self.problem.factors(rows[i]), False, False)
             programs.setdefault(id(program), (program, []))[1].append(np.flatnonzero(same == k))
         for program, chosen in programs.values():
             yield program, np.concatenate(chosen)
@@ -113,7 +107,7 @@ class Screen:
         groups = sorted(problem.folds, key=lambda group: not plain[:, list(group)].all())
         bounds = instance.lattice.bounds
         prime: list[float] = []
-        group_of, most, leg_dim, leg_axis = [list[int]() for _ in range(4)]
+        group_of, sizes, leg_dim, leg_axis = [list[int]() for _ in range(4)]
         window = [int(not plain[:, list(group)].all()) for group in groups]
         for g, group in enumerate(groups):
             factors = [prime_factors(bounds[d]) for d in group]
@@ -124,15 +118,15 @@ class Screen:
                     leg_axis += [len(prime)] * len(legs)
                 prime.append(float(p))
                 group_of.append(g)
-                most.append(sum(found.count(p) for found in factors))
-        member = np.zeros(instance.n_dims, np.int64)
+                sizes.append(1 + sum(found.count(p) for found in factors))
+        n_plain, member = sum(not window[g] for g in group_of), np.zeros(instance.n_dims, np.int64)
         for g, group in enumerate(groups):
             member[list(group)] = g
         return Folds(
             np.array(prime),
             np.array(group_of, np.int64),
-            sum(not window[g] for g in group_of),
-            np.array(most, np.int64),
+            n_plain,
+            (math.prod(sizes), math.prod(sizes[n_plain:])),
             member,
             np.array(window, np.int64),
             np.array([int(instance.relevant_mask[group[0]]) for group in groups], np.int64),
@@ -142,12 +136,6 @@ class Screen:
             np.array([int(row.all()) for row in plain], np.int64),
             np.array(leg_dim, np.int64),
             np.array(leg_axis, np.int64),
-            problem.coef,
-            problem.slides,
-            instance.strided,
-            np.array(bounds, np.float64),
-            instance.problem.element_bits,
-            instance.problem.capacity_bits,
         )
 
 

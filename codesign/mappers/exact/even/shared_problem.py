@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from codesign.cost.arrays import Reuse
 from codesign.mappers.exact.even.fill_states import Decisions, Moves, Program, Stacks, make_program
-from codesign.mappers.exact.even.word_prices import Hardware, bound_factors, make_hardware
+from codesign.mappers.exact.even.word_prices import Arrays, bound_factors, make_arrays
 from codesign.mappers.exact.problem.instance import Instance, LevelRules
 from codesign.mappers.exact.problem.sliding_windows import chain_table
 from codesign.mappers.exact.problem.spatial import Vectors, vectors_of
@@ -34,14 +34,14 @@ class EvenProblem:
     """Held while chain tables are added."""
 
     @cached_property
-    def hardware(self) -> Hardware:
-        """The architecture as arrays."""
-        return make_hardware(self.instance)
+    def arrays(self) -> Arrays:
+        """The problem for compiled code."""
+        return make_arrays(self.instance, self.decisions, self.vectors)
 
     @cached_property
     def n_ports(self) -> int:
         """Number of ports whose bandwidth is limited."""
-        return int(self.hardware.port.max(initial=-1)) + 1
+        return int(self.arrays.port.max(initial=-1)) + 1
 
     @cached_property
     def vectors(self) -> tuple[Vectors, ...]:
@@ -49,35 +49,23 @@ class EvenProblem:
         return tuple(vectors_of(self.instance, m) for m in range(self.instance.n_levels))
 
     @cached_property
-    def stacked(self) -> tuple[IntArray, FloatArray, FloatArray]:
-        """Vectors of all fan-outs, one after another: where each fan-out's begin, factors, distinct words."""
-        first = np.cumsum([0] + [len(v.factors) for v in self.vectors])
-        factors = np.concatenate([v.factors for v in self.vectors])
-        return first, factors, np.concatenate([v.distinct for v in self.vectors])
+    def _first(self) -> IntArray:
+        """``L`` where the vectors of every fan-out begin in `arrays`."""
+        return np.cumsum([0] + [len(v.factors) for v in self.vectors[:-1]])
 
-    @cached_property
-    def coef(self) -> FloatArray:
-        """``T x A x D`` coefficients."""
-        return self.instance.coef.astype(np.float64)
+    def numbers(self, rows: IntArray) -> IntArray:
+        """Of profiles (a vector for each fan-out) the numbers of their vectors in `arrays`."""
+        return rows + self._first
+
+    def factors(self, rows: IntArray) -> FloatArray:
+        """``... x L x D`` spatial factors of profiles."""
+        return self.arrays.factors[self.numbers(rows)]
 
     def bounds(self, rows: IntArray) -> FloatArray:
         """``P x (1 + J)`` closed-form bounds of profiles (a vector for each fan-out) on energy and every port's cycles."""
-        first, factors, distinct = self.stacked
         out = np.empty((len(rows), 1 + self.n_ports))
-        bound_factors(rows + first[:-1], factors, distinct, self.hardware, *self.open_levels, out)
+        bound_factors(self.numbers(rows), self.arrays, out)
         return out
-
-    def children_of(self, rows: IntArray) -> FloatArray:
-        """MACs in use of every profile: ``P``."""
-        first, factors, _ = self.stacked
-        return np.asarray(factors[rows + first[:-1]].prod(axis=(1, 2)))
-
-    @cached_property
-    def open_levels(self) -> tuple[IntArray, IntArray]:
-        """``L x T`` whether a level may leave a tensor to others, and whether it may keep it."""
-        passes = np.array([[k is not Keep.YES for k in row] for row in self.decisions], np.int64)
-        keeps = np.array([[k is not Keep.NO for k in row] for row in self.decisions], np.int64)
-        return passes, keeps
 
     # ---- programs ------------------------------------------------------------------------------
 
@@ -164,17 +152,6 @@ class EvenProblem:
     # ---- windows -------------------------------------------------------------------------------
 
     @cached_property
-    def slides(self) -> IntArray:
-        """``T x A x D`` 1 where the window of an axis overlaps the one before when the dimension moves it."""
-        found = np.zeros(self.instance.coef.shape, np.int64)
-        for t, axes in enumerate(self.instance.sliding_axes):
-            for a in range(self.instance.coef.shape[1]):
-                moves = self.instance.coef[t, a] > 0
-                if tuple(int(d) for d in np.flatnonzero(moves)) in axes:
-                    found[t, a] = moves
-        return found
-
-    @cached_property
     def axes(self) -> list[tuple[int, tuple[int, ...]]]:
         """(tensor, dimensions) of every sliding axis."""
         return [(t, axis) for t, axes in enumerate(self.instance.sliding_axes) for axis in axes]
@@ -218,11 +195,10 @@ class EvenProblem:
             table[:, :, 0] = 0.0  # a factor of 1 is no loop
         else:
             row = int(np.flatnonzero(instance.coef[t][:, axis[0]])[0])
-            table = chain_table(
-                len(spatial), divisors, counts, np.array([lattice.bounds[d] for d in axis], np.int64),
-                instance.coef[t, row, list(axis)], spatial.reshape(len(spatial), len(axis)),
-                instance.problem.reuse == Reuse.WALK.value,
-            )  # fmt: skip
+            bounds = np.array([[lattice.bounds[d] for d in axis]], np.int64)
+            reach = np.concatenate([bounds, bounds // spatial.cumprod(axis=0)])
+            walk = instance.problem.reuse == Reuse.WALK.value
+            table = chain_table(divisors, counts, reach, instance.coef[t, row, list(axis)], walk)
         most = max(int(lattice.grid.n_divisors[list(dims)].prod()) for _, dims in self.axes)
         padded = np.zeros((*table.shape[:3], most))
         padded[..., : table.shape[3]] = table

@@ -4,31 +4,22 @@ import numpy as np
 
 from codesign.core.jit import njit
 from codesign.cost.arrays import UNBOUNDED
+from codesign.mappers.exact.even.word_prices import Arrays
 from codesign.mappers.exact.problem.lattice import INF
-from codesign.mapping.nest import FloatArray, IntArray
+from codesign.mapping.nest import FloatArray
 
 
 @njit
-def fill_tiles(
-    value: FloatArray,
-    inside: FloatArray,
-    coef: FloatArray,
-    bits: IntArray,
-    capacity: IntArray,
-    words: FloatArray,
-    penalty: FloatArray,
-) -> None:
+def fill_tiles(value: FloatArray, inside: FloatArray, arrays: Arrays, words: FloatArray, penalty: FloatArray) -> None:
     """Words of every tensor's tile at every level, and where they fit.
 
     Args:
         value: ``D x N`` temporal sizes.
         inside: ``L x D`` product of the spatial factors from a level inwards.
-        coef: ``T x A x D``.
-        bits: ``L x T`` of an element.
-        capacity: ``L`` bits.
         words: ``T x L x N`` tile words times iterations left: what enters if every step of the loops outside brings a tile.
         penalty: ``L x 2**T x N`` infinite where the tiles of a set of tensors do not fit.
     """
+    coef, bits, capacity = arrays.coef, arrays.bits, arrays.capacity
     n_tensors, n_axes, n_dims = coef.shape
     n_levels, n = inside.shape[0], value.shape[1]
     left, box, extent = np.ones(n), np.empty((n_tensors, n)), np.empty(n)
@@ -68,25 +59,14 @@ def fill_tiles(
 
 @njit
 def shared_words(
-    t: int,
-    value: FloatArray,
-    inside: FloatArray,
-    coef: FloatArray,
-    slides: IntArray,
-    words: FloatArray,
-    shared: FloatArray,
+    t: int, value: FloatArray, inside: FloatArray, arrays: Arrays, words: FloatArray, shared: FloatArray
 ) -> None:
-    """Fill `codesign.mappers.exact.even.joint_program.Moved.shared` for one tensor.
-
-    Args:
-        slides: ``T x A x D`` 1 where windows overlap when the dimension moves the axis.
-        shared: ``L x L x D x N``, overwritten.
-    """
-    n_dims, n = value.shape
+    """Fill `codesign.mappers.exact.even.joint_program.Moved.shared` (``L x L x D x N``) for one tensor."""
+    coef, (n_dims, n) = arrays.coef, value.shape
     shared[:] = 0.0
     for a in range(coef.shape[1]):
         for d in range(n_dims):
-            if slides[t, a, d] == 0:
+            if arrays.slides[t, a, d] == 0:
                 continue
             for v in range(inside.shape[0]):
                 for c in range(v):
@@ -98,21 +78,3 @@ def shared_words(
                         common = extent - coef[t, a, d] * value[d, x] * inside[c, d]
                         if common > 0.0:
                             shared[c, v, d, x] = words[t, v, x] / extent * common
-
-
-@njit
-def tiles_of_axis(
-    dims: IntArray, value: FloatArray, inside: FloatArray, place: IntArray, counts: IntArray, out: IntArray
-) -> None:
-    """``L x N`` the tile of an axis at every level, numbered over the divisors of the whole bounds.
-
-    Args:
-        dims: Dimensions of the axis.
-        place: ``D x sizes`` position of every divisor of a bound.
-        counts: ``D`` number of them.
-    """
-    out[:] = 0
-    for v in range(inside.shape[0]):
-        for d in dims:
-            for x in range(value.shape[1]):
-                out[v, x] = out[v, x] * counts[d] + place[d, int(value[d, x] * inside[v, d])]

@@ -11,13 +11,16 @@ import numpy as np
 
 from codesign.core.jit import njit, njit_apart
 from codesign.cost.columns import FILL, HOP, READ, UPDATE, WORD_WIDTH
+from codesign.mappers.exact.even.fill_states import Decisions
 from codesign.mappers.exact.problem.instance import Instance
 from codesign.mappers.exact.problem.lattice import INF
+from codesign.mappers.exact.problem.spatial import Vectors
+from codesign.mapping.constraints import Keep
 from codesign.mapping.nest import FloatArray, IntArray
 
 
-class Hardware(NamedTuple):
-    """Architecture and computation for compiled code. L levels, T tensors, A axes, D dimensions.
+class Arrays(NamedTuple):
+    """An instance with its decisions for compiled code. L levels, T tensors, A axes, D dimensions, V spatial vectors.
 
     Attributes:
         pair: ``L x T x 5`` pJ per element read, filled, updated; words per element; pJ per element and hop.
@@ -25,6 +28,14 @@ class Hardware(NamedTuple):
         shares: ``L`` 1 where equal words are read once.
         port: ``L x 2`` number of the read and write port, the same where they take turns on one, -1 unlimited.
         bandwidth: ``L x 2``.
+        bits: ``L x T`` of an element.
+        capacity: ``L`` bits.
+        passes: ``L x T`` 1 where a level may leave a tensor to others.
+        keeps: ``L x T`` 1 where it may keep it.
+        factors: ``V x D`` spatial factors of the vectors of all fan-outs, one fan-out after another.
+        distinct: ``V x T`` different words of the children.
+        coef: ``T x A x D`` coefficients.
+        slides: ``T x A x D`` 1 where the window of an axis overlaps the one before when the dimension moves it.
         axes: ``T x A x D`` coefficients, all 0 on axes that plain dimensions move.
         strided: ``T x A x 3``, see `codesign.mappers.exact.problem.instance.Instance.strided`.
         plain: ``T x D``.
@@ -40,6 +51,14 @@ class Hardware(NamedTuple):
     shares: IntArray
     port: IntArray
     bandwidth: FloatArray
+    bits: IntArray
+    capacity: IntArray
+    passes: IntArray
+    keeps: IntArray
+    factors: FloatArray
+    distinct: FloatArray
+    coef: FloatArray
+    slides: IntArray
     axes: FloatArray
     strided: IntArray
     plain: IntArray
@@ -50,8 +69,8 @@ class Hardware(NamedTuple):
     mac_energy: float
 
 
-def make_hardware(instance: Instance) -> Hardware:
-    """The arrays of an instance. Ports that take turns on one are one (rule L4)."""
+def make_arrays(instance: Instance, decisions: Decisions, vectors: tuple[Vectors, ...]) -> Arrays:
+    """The arrays of an instance, with the vectors of every fan-out. Ports that take turns on one are one (rule L4)."""
     problem = instance.problem
     port, n_ports = np.full((instance.n_levels, 2), -1, np.int64), 0
     for v, (reads, writes) in enumerate(problem.bandwidth > 0.0):
@@ -64,9 +83,18 @@ def make_hardware(instance: Instance) -> Hardware:
     axes = instance.coef * ~instance.plain[:, None, :]
     axes[problem.entangled == 1] = 0  # boxes of such tensors overlap in ways no product bounds
     pair = np.concatenate([problem.energy, problem.words[..., None], problem.hop_energy[..., None]], axis=-1)
-    return Hardware(
-        np.ascontiguousarray(pair), problem.hops, problem.shares, port, problem.bandwidth, axes.astype(np.float64),
-        instance.strided, instance.plain.astype(np.int64), instance.relevant.astype(np.int64),
+    moved = [[tuple(np.flatnonzero(axis).tolist()) for axis in table] for table in instance.coef]
+    slides = np.array(
+        [[axis in found for axis in row] for row, found in zip(moved, instance.sliding_axes, strict=True)]
+    )
+    return Arrays(
+        np.ascontiguousarray(pair), problem.hops, problem.shares, port, problem.bandwidth,
+        problem.element_bits, problem.capacity_bits,
+        np.array([[k is not Keep.YES for k in row] for row in decisions], np.int64),
+        np.array([[k is not Keep.NO for k in row] for row in decisions], np.int64),
+        np.concatenate([v.factors for v in vectors]), np.concatenate([v.distinct for v in vectors]),
+        instance.coef.astype(np.float64), (slides[..., None] & (instance.coef > 0)).astype(np.int64),
+        axes.astype(np.float64), instance.strided, instance.plain.astype(np.int64), instance.relevant.astype(np.int64),
         np.array(instance.lattice.bounds, np.float64), float(problem.tensor_words[-1]), float(problem.macs),
         float(problem.mac_energy),
     )  # fmt: skip
@@ -106,9 +134,9 @@ class Pairs(NamedTuple):
 
 
 @njit
-def room_for_pairs(kinds: int, n_levels: int, hardware: Hardware) -> tuple[Fans, Pairs]:
+def room_for_pairs(kinds: int, arrays: Arrays) -> tuple[Fans, Pairs]:
     """Room for `price_profile`, with so many prices of a word."""
-    n_tensors, n_dims = hardware.relevant.shape
+    n_levels, (n_tensors, n_dims) = arrays.shares.shape[0], arrays.relevant.shape
     levels, pair = (n_levels, n_tensors), (kinds, n_tensors, n_levels + 1, n_levels)
     return (
         Fans(np.empty(n_levels), np.empty(levels), np.empty(levels), np.empty((n_levels + 1, n_dims)),
@@ -125,9 +153,9 @@ def axis_length(length: float, step: int, p: float, r: float, all_p: float, all_
 
 
 @njit
-def fewest_words(t: int, m: int, hardware: Hardware, fans: Fans) -> float:
+def fewest_words(t: int, m: int, arrays: Arrays, fans: Fans) -> float:
     """Fewest words of tensor t that can enter an instance of level m (bound B1 in docs/explanation/exact-mapper.md)."""
-    axes, strided, bounds, rest = hardware.axes, hardware.strided, hardware.bounds, fans.rest
+    axes, strided, bounds, rest = arrays.axes, arrays.strided, arrays.bounds, fans.rest
     words = fans.left[m, t]
     for a in range(axes.shape[1]):
         length, moved = 1.0, False
@@ -144,13 +172,13 @@ def fewest_words(t: int, m: int, hardware: Hardware, fans: Fans) -> float:
 
 
 @njit_apart
-def price_pairs(hardware: Hardware, fans: Fans, pairs: Pairs) -> None:
+def price_pairs(arrays: Arrays, fans: Fans, pairs: Pairs) -> None:
     """Write the prices of a profile, and what is paid once."""
     children, share, distinct, price, fixed = fans.children, fans.share, fans.distinct, pairs.price, pairs.fixed
-    pair, n_levels, n_tensors = hardware.pair, share.shape[0], share.shape[1]
+    pair, n_levels, n_tensors = arrays.pair, share.shape[0], share.shape[1]
     output = n_tensors - 1
     instances, own = np.ones(n_levels + 1), np.ones(n_levels + 1)
-    own[0] = hardware.output_words
+    own[0] = arrays.output_words
     for m in range(n_levels):
         instances[m + 1] = instances[m] * children[m]
         own[m + 1] = own[m] / share[m, output]
@@ -161,7 +189,7 @@ def price_pairs(hardware: Hardware, fans: Fans, pairs: Pairs) -> None:
             below, copies = 0.0, 1.0
             for m in range(p, n_levels):
                 if pair[m, t, HOP] > 0.0:
-                    hops = hardware.hops[m, 0] + hardware.hops[m, 1] * children[m] / distinct[m, t]
+                    hops = arrays.hops[m, 0] + arrays.hops[m, 1] * children[m] / distinct[m, t]
                     below += instances[m] * hops * pair[m, t, HOP]
                 below *= distinct[m, t]
                 copies *= distinct[m, t]
@@ -181,69 +209,69 @@ def price_pairs(hardware: Hardware, fans: Fans, pairs: Pairs) -> None:
                     level = v if side == 2 else p
                     if (side == 1 and t != output) or (side == 2 and at_macs):
                         continue
-                    j = hardware.port[level, min(side, 1)]
+                    j = arrays.port[level, min(side, 1)]
                     if j < 0:
                         continue
-                    width = pair[level, t, WORD_WIDTH] / hardware.bandwidth[level, min(side, 1)]
+                    width = pair[level, t, WORD_WIDTH] / arrays.bandwidth[level, min(side, 1)]
                     price[1 + j, t, v, p] += width if side == 2 else width * copies
                     if t == output and side != 1:
                         fixed[1 + j, t, v, p] -= width * own[level]
 
 
 @njit
-def cheapest_chains(pairs: Pairs, passes: IntArray, keeps: IntArray, hardware: Hardware, out: FloatArray) -> None:
-    """Least sums over tensors of a chain of keeping levels, each boundary carrying its fewest words (bound B1).
+def least_beyond(
+    t: int, price: FloatArray, fixed: FloatArray, fewest: FloatArray, arrays: Arrays, beyond: FloatArray
+) -> None:
+    """Least cost of a tensor outside every level, by a chain of keeping levels, each boundary carrying its fewest words (B1).
 
     Args:
-        passes: ``L x T`` 1 where a level may leave a tensor to others.
-        keeps: ``L x T`` 1 where it may keep it.
-        out: ``1 + J`` energy, the MACs' included, and the cycles of every port.
+        price: ``T x (L + 1) x L`` of a word, as one row of `Pairs`.
+        fixed: Likewise.
+        fewest: ``T x (L + 1)``.
+        beyond: ``L + 1``, overwritten; infinite for a level that does not keep the tensor. The MACs come last.
     """
-    (n_tensors, n_levels), fewest = (pairs.fewest.shape[0], pairs.price.shape[3]), pairs.fewest
-    best = np.empty(n_levels + 1)
-    for w in range(out.shape[0]):
-        price, fixed, total = pairs.price[w], pairs.fixed[w], 0.0
-        for t in range(n_tensors):
-            best[0] = 0.0
-            for v in range(1, n_levels + 1):
-                best[v] = INF
-                if v < n_levels and keeps[v, t] == 0:
-                    continue
-                for p in range(v - 1, -1, -1):
-                    best[v] = min(best[v], best[p] + price[t, v, p] * fewest[t, v] + fixed[t, v, p])
-                    if passes[p, t] == 0:
-                        break
-            total += float(best[n_levels])
-        out[w] = total
-    out[0] += hardware.macs * hardware.mac_energy
+    n_levels = price.shape[2]
+    beyond[0] = 0.0
+    for v in range(1, n_levels + 1):
+        beyond[v] = INF
+        if v < n_levels and arrays.keeps[v, t] == 0:
+            continue
+        for p in range(v - 1, -1, -1):
+            beyond[v] = min(beyond[v], beyond[p] + price[t, v, p] * fewest[t, v] + fixed[t, v, p])
+            if arrays.passes[p, t] == 0:
+                break
 
 
 @njit
-def bound_factors(
-    rows: IntArray, factors: FloatArray, distinct: FloatArray, hardware: Hardware, passes: IntArray, keeps: IntArray,
-    out: FloatArray,
-) -> None:  # fmt: skip
+def _bound(pairs: Pairs, arrays: Arrays, out: FloatArray) -> None:
+    """Write ``1 + J`` least sums over the tensors: energy, the MACs' included, and the cycles of every port."""
+    beyond = np.empty(pairs.fewest.shape[1])
+    for w in range(out.shape[0]):
+        out[w] = 0.0
+        for t in range(pairs.fewest.shape[0]):
+            least_beyond(t, pairs.price[w], pairs.fixed[w], pairs.fewest, arrays, beyond)
+            out[w] += float(beyond[beyond.shape[0] - 1])
+    out[0] += arrays.macs * arrays.mac_energy
+
+
+@njit
+def bound_factors(rows: IntArray, arrays: Arrays, out: FloatArray) -> None:
     """Closed-form bounds of profiles given by one vector for each fan-out: energy, then the cycles of every port.
 
     Args:
         rows: ``P x L`` number of the vector of every fan-out.
-        factors: ``V x D`` spatial factors of all vectors.
-        distinct: ``V x T`` different words of the children.
         out: ``P x (1 + J)``, overwritten; infinite where the factors do not divide the bounds.
     """
-    fans, pairs = room_for_pairs(out.shape[1], rows.shape[1], hardware)
+    fans, pairs = room_for_pairs(out.shape[1], arrays)
     for i in range(rows.shape[0]):
-        if price_profile(rows[i], factors, distinct, hardware, fans, pairs):
-            cheapest_chains(pairs, passes, keeps, hardware, out[i])
+        if price_profile(rows[i], arrays, fans, pairs):
+            _bound(pairs, arrays, out[i])
         else:
             out[i] = INF
 
 
 @njit
-def bound_coarse(
-    rows: IntArray, alike: FloatArray, fewest_of_all: FloatArray, hardware: Hardware, passes: IntArray, keeps: IntArray,
-    out: FloatArray,
-) -> None:  # fmt: skip
+def bound_coarse(rows: IntArray, alike: FloatArray, fewest_of_all: FloatArray, arrays: Arrays, out: FloatArray) -> None:
     """`bound_factors` of profiles of which only products are known (bound B3).
 
     Args:
@@ -252,7 +280,7 @@ def bound_coarse(
         fewest_of_all: ``T`` words of the whole tensors that must move at least.
     """
     n_levels, n_tensors = rows.shape[1], fewest_of_all.shape[0]
-    fans, pairs = room_for_pairs(out.shape[1], n_levels, hardware)
+    fans, pairs = room_for_pairs(out.shape[1], arrays)
     for i in range(rows.shape[0]):
         for m in range(n_levels):
             row = alike[rows[i, m]]
@@ -264,55 +292,53 @@ def bound_coarse(
             for v in range(1, n_levels):
                 words /= fans.share[v - 1, t]
                 pairs.fewest[t, v] = words
-            pairs.fewest[t, n_levels] = hardware.macs / fans.children.prod()
-        price_pairs(hardware, fans, pairs)
-        cheapest_chains(pairs, passes, keeps, hardware, out[i])
+            pairs.fewest[t, n_levels] = arrays.macs / fans.children.prod()
+        price_pairs(arrays, fans, pairs)
+        _bound(pairs, arrays, out[i])
 
 
 @njit_apart
-def spread(row: IntArray, factors: FloatArray, distinct: FloatArray, hardware: Hardware, fans: Fans) -> bool:
+def spread(row: IntArray, arrays: Arrays, fans: Fans) -> bool:
     """Write what a profile's vectors make of every fan-out; False if they do not divide the bounds."""
     children, share, rest, left = fans.children, fans.share, fans.rest, fans.left
     n_levels, n_tensors = share.shape
-    rest[0] = hardware.bounds
+    rest[0] = arrays.bounds
     for t in range(n_tensors):
         left[0, t] = 1.0
         for d in range(rest.shape[1]):
-            if hardware.plain[t, d] == 1:
-                left[0, t] *= hardware.bounds[d]
+            if arrays.plain[t, d] == 1:
+                left[0, t] *= arrays.bounds[d]
     for m in range(n_levels):
         children[m] = 1.0
         share[m] = 1.0
         left[m + 1] = left[m]
         for d in range(rest.shape[1]):
-            f = factors[row[m], d]
+            f = arrays.factors[row[m], d]
             rest[m + 1, d] = rest[m, d] / f
             if rest[m + 1, d] != np.floor(rest[m + 1, d]):
                 return False
             children[m] *= f
             for t in range(n_tensors):
-                if hardware.relevant[t, d] == 1:
+                if arrays.relevant[t, d] == 1:
                     share[m, t] *= f
-                if hardware.plain[t, d] == 1:
+                if arrays.plain[t, d] == 1:
                     left[m + 1, t] /= f
         for t in range(n_tensors):
-            fans.distinct[m, t] = distinct[row[m], t] if hardware.shares[m] == 1 else children[m]
+            fans.distinct[m, t] = arrays.distinct[row[m], t] if arrays.shares[m] == 1 else children[m]
     return True
 
 
 @njit
-def price_profile(
-    row: IntArray, factors: FloatArray, distinct: FloatArray, hardware: Hardware, fans: Fans, pairs: Pairs
-) -> bool:
+def price_profile(row: IntArray, arrays: Arrays, fans: Fans, pairs: Pairs) -> bool:
     """Write what words cost in a profile, and how many there are at least; False if its vectors do not divide the bounds."""
-    if not spread(row, factors, distinct, hardware, fans):
+    if not spread(row, arrays, fans):
         return False
-    price_pairs(hardware, fans, pairs)
+    price_pairs(arrays, fans, pairs)
     n_levels = row.shape[0]
     for t in range(pairs.fewest.shape[0]):
         for v in range(1, n_levels):
-            pairs.fewest[t, v] = fewest_words(t, v, hardware, fans)
-        pairs.fewest[t, n_levels] = hardware.macs / fans.children.prod()
+            pairs.fewest[t, v] = fewest_words(t, v, arrays, fans)
+        pairs.fewest[t, n_levels] = arrays.macs / fans.children.prod()
     return True
 
 

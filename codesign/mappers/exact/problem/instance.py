@@ -165,18 +165,9 @@ class Instance:
 
     @property
     def most_loops(self) -> int:
-        """Loops a nest may have: of each dimension at each level a temporal one and one along X and Y."""
-        return 3 * self.n_levels * max(1, sum(map(len, self.members)))
-
-    @cached_property
-    def member_table(self) -> tuple[IntArray, IntArray]:
-        """``D x M`` the problem's dimensions, -1 padded, and their bounds, 1 there."""
-        width = max(1, max(map(len, self.members), default=1))
-        dims, bounds = np.full((self.n_dims, width), -1, np.int64), np.ones((self.n_dims, width), np.int64)
-        for d, members in enumerate(self.members):
-            dims[d, : len(members)] = members
-            bounds[d, : len(members)] = self.problem.bounds[list(members)]
-        return dims, bounds
+        """Loops a nest may have: of each dimension at each level a temporal one and one along X and Y, or one for each prime factor."""
+        primes = sum(int(bound).bit_length() for bound in self.problem.bounds)
+        return 3 * self.n_levels * max(1, sum(map(len, self.members))) + primes
 
 
 def make_instance(source: MappingProblem, reuse: Reuse) -> Instance:

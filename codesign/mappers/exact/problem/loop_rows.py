@@ -10,14 +10,14 @@ from codesign.mapping.nest import BYPASSED, SPATIAL_X, TEMPORAL, Nest
 
 
 class LoopRows:
-    """Loops and nodes, outermost first; the outermost level keeps all tensors."""
+    """Loops and nodes, outermost first; the outermost level keeps all tensors. `left` is what the loops leave of the bounds."""
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
         self.rows: list[tuple[int, int, int, int]] = []
         self.position = np.full((instance.n_levels, instance.n_tensors), BYPASSED, np.int64)
         self.position[0] = 0
-        self._left = {i: int(instance.problem.bounds[i]) for group in instance.members for i in group}
+        self.left = {i: int(instance.problem.bounds[i]) for group in instance.members for i in group}
 
     def temporal(self, d: int, factor: int) -> None:
         """Write the row of a loop in time."""
@@ -39,8 +39,8 @@ class LoopRows:
     def _place(self, d: int, factor: int, kind: int, fanout: int) -> None:
         """A loop; where a dimension stands for several, one for each that still has a part of the factor."""
         for i in self.instance.members[d]:
-            part = math.gcd(factor, self._left[i])
+            part = math.gcd(factor, self.left[i])
             factor //= part
-            self._left[i] //= part
+            self.left[i] //= part
             if part > 1:
                 self.rows.append((i, part, kind, fanout))

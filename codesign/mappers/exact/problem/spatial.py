@@ -79,7 +79,7 @@ def _factors(divisors: tuple[tuple[int, ...], ...], rules: FanoutRules) -> Float
         rows, used = rows[fits], used[fits]
     if rules.along_x is None:
         products, which = np.unique(used[:, 0], return_inverse=True)
-        rows = rows[np.array([_splits(int(n), rules.x, rules.y) for n in products], bool)[which]]
+        rows = rows[np.array([_along_x(int(n), rules) > 0 for n in products])[which]]
     return rows
 
 
@@ -143,9 +143,10 @@ def count_sums(*loops: tuple[int, int]) -> int:
     return n * m - max(0, n - b // common) * max(0, m - a // common)
 
 
-def _splits(children: int, x: int, y: int) -> bool:
-    """Whether a product of factors can be laid out on an x by y mesh, part along X and part along Y."""
-    return any(children % along_x == 0 and children // along_x <= y for along_x in range(1, min(x, children) + 1))
+def _along_x(children: int, rules: FanoutRules) -> int:
+    """The largest part of a product of factors that can lie along X so that the rest fits along Y; 0 if none does."""
+    parts = range(min(rules.x, children), 0, -1)
+    return next((part for part in parts if children % part == 0 and children // part <= rules.y), 0)
 
 
 def lay_out(factors: dict[int, int], rules: FanoutRules) -> list[tuple[int, int, int]]:
@@ -153,8 +154,7 @@ def lay_out(factors: dict[int, int], rules: FanoutRules) -> list[tuple[int, int,
     if rules.along_x is not None:
         placed = [(d, f, 0 if d in rules.along_x else 1) for d, f in sorted(factors.items())]
         return sorted(placed, key=lambda item: item[2])
-    total = int(np.prod(list(factors.values()), dtype=np.int64))
-    along_x = next(g for g in range(min(rules.x, total), 0, -1) if total % g == 0 and total // g <= rules.y)
+    along_x = _along_x(math.prod(factors.values()), rules)
     in_x, in_y = [], []
     for d, f in sorted(factors.items()):
         part = int(np.gcd(f, along_x))

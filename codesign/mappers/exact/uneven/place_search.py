@@ -6,15 +6,19 @@ from dataclasses import replace
 
 import numpy as np
 
+from codesign.core.errors import UserError
 from codesign.core.goals import Objective
 from codesign.core.labels.program import sweep_limit
-from codesign.cost.arrays import UNBOUNDED
+from codesign.cost.arrays import UNBOUNDED, Reuse
+from codesign.cost.sparse.bounds import is_rescaled
 from codesign.mappers.exact.even.profile_queue import CHAINS, Part, ProfileQueue
 from codesign.mappers.exact.incumbent import TOLERANCE, Incumbent
+from codesign.mappers.exact.mesh import has_mesh
 from codesign.mappers.exact.problem.instance import Instance
-from codesign.mappers.exact.uneven.nests import write_nest
-from codesign.mappers.exact.uneven.places import Places, Walk
-from codesign.mapping.nest import Nest
+from codesign.mappers.exact.problem.loop_rows import LoopRows
+from codesign.mappers.exact.uneven.places import Places, Step, Walk
+from codesign.mapping.constraints import MappingProblem
+from codesign.mapping.nest import IntArray, Nest
 
 EXACT = 100
 """Stage at which a profile whose windows were relaxed is bounded again, exactly; sweeps follow."""
@@ -24,6 +28,39 @@ _READY = 32
 
 _ROUNDING = 1e-10
 """Relative difference below which the walk's value and the kernel's are one."""
+
+
+def refuse_uncovered(problem: MappingProblem, reuse: Reuse) -> None:
+    """Refuse what uneven search does not cover, by name.
+
+    Raises:
+        UserError: With the first such thing.
+    """
+    architecture, constraints = problem.architecture, problem.constraints
+    problem.need_exact_factors()
+    asked = {
+        "imperfect factors": problem.imperfect,
+        "a least utilisation": problem.least_units > 1,
+        "hardware that knows zeros": is_rescaled(problem.computation, architecture),
+        "links 'mesh'": has_mesh(architecture),
+        "links 'peer'": any(level.fanout.links.value == "peer" for level in architecture.levels),
+        f"reuse rule {reuse.name.lower()!r}": reuse is not Reuse.TIMELOOP,
+        "fixed factors of temporal loops": any(item.temporal for item in constraints.levels),
+        "fixed orders of loops": any(item.order for item in constraints.levels),
+    }
+    for what, given in asked.items():
+        if given:
+            raise UserError(f"uneven search does not cover {what}", hint="leave out --uneven")
+
+
+def refuse_windows(instance: Instance) -> None:
+    """Refuse windows that uneven search does not cover."""
+    sliding = [t for t, axes in enumerate(instance.sliding_axes) if axes]
+    names = [instance.source.computation.tensors[t].name for t in sliding]
+    if len(sliding) > 1:
+        raise UserError(f"uneven search covers one tensor with sliding windows, got {', '.join(names)}")
+    if any(instance.problem.entangled[t] for t in sliding):
+        raise UserError(f"uneven search does not cover a dimension on two axes of a tensor ({names[0]!r})")
 
 
 def search_places(instance: Instance, best: Incumbent) -> float:
@@ -108,4 +145,47 @@ class PlaceSearch:
 
     def nest(self, places: Places, walk: Walk) -> tuple[Nest, int]:
         """The nest of a walk as the cost kernel scores it."""
-        return write_nest(self.queue.problem.instance, places.spatial, walk.steps)
+        return _write_nest(self.queue.problem.instance, places.spatial, walk.steps)
+
+
+class _Writer(LoopRows):
+    """Steps over one dimension that follow each other become one loop."""
+
+    pending = (-1, 1)
+
+    def step(self, d: int, factor: int) -> None:
+        """A part of a loop in time."""
+        if self.pending[0] != d:
+            self.flush()
+        self.pending = d, self.pending[1] * factor
+
+    def flush(self) -> None:
+        """Write the loop that might have grown."""
+        (d, factor), self.pending = self.pending, (-1, 1)
+        if d >= 0:
+            self.temporal(d, factor)
+
+
+def _write_nest(instance: Instance, spatial: IntArray, steps: tuple[Step, ...]) -> tuple[Nest, int]:
+    """The nest of a walk, its steps outermost first, and the number of its loops; `spatial` is ``L x D`` factors of every fan-out."""
+    writer, next_fanout = _Writer(instance), 0
+
+    def cross(m: int) -> None:
+        """Write the spatial loops of a level."""
+        writer.flush()
+        writer.fanout(m, {d: int(f) for d, f in enumerate(spatial[m]) if f > 1})
+
+    for step in steps:
+        while not step.segment.outermost and next_fanout < step.segment.first:  # what stands outside the segment
+            cross(next_fanout)
+            next_fanout += 1
+        if step.loop is not None:
+            writer.step(*step.loop)
+        if step.action is not None:
+            if step.action.places or step.action.slides or step.action.shares or step.action.only:
+                writer.flush()  # a run is a loop of its own (P10)
+            for level in sorted(step.action.places):
+                writer.node(level, step.action.tensor)
+    for m in range(next_fanout, instance.n_levels):
+        cross(m)
+    return writer.nest()

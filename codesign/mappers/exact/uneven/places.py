@@ -301,7 +301,7 @@ class Places:
         for i, (segment, machine) in enumerate(zip(self.segments, self.machines, strict=True)):
             words, charge, need = self.charges(segment, machine)
             capacity = self._capacity(segment)
-            stages.append(Stage(machine.mask, machine.by_from, machine.by_to, words, charge, need, capacity))
+            stages.append(Stage(machine.mask, machine.steps, words, charge, need, capacity))
             links.append(Link(self.allowed(segment), self._into(i)))
         return LabelProgram(self.graph, stages, links, self.timed)
 

@@ -263,15 +263,5 @@ class Windows:
         return {}
 
 
-@lru_cache(maxsize=4096)
-def windows_of(
-    tensor: int,
-    column: Column,
-    relevant: tuple[bool, ...],
-    axes: tuple[tuple[AxisDim, ...], ...],
-    inside: tuple[tuple[tuple[int, ...], ...], ...],
-    held: tuple[tuple[tuple[int, ...], ...], ...],
-    others: tuple[tuple[int, tuple[int, ...]], ...],
-) -> Windows:
-    """The same value again for profiles that are alike in it, with what it has worked out; arguments as in `Windows`."""
-    return Windows(tensor, column, relevant, axes, inside, held, others)
+windows_of = lru_cache(maxsize=4096)(Windows)
+"""The same value again for profiles that are alike in it, with what it has worked out."""

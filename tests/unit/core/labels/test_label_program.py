@@ -8,8 +8,7 @@ import pytest
 from codesign.core.factors import divisors
 from codesign.core.labels.program import STEPS, LabelProgram, Link, lattice_graph, prime_steps, sweep_limit
 from codesign.core.labels.sweep import MODES, Limits, Stage
-from codesign.mappers.exact.problem.grid_steps import grown, offer_window_loop
-from codesign.mappers.exact.problem.lattice import make_lattice
+from codesign.mappers.exact.problem.lattice import grown, make_lattice, offer_window_loop
 
 
 def one_stage() -> LabelProgram:
@@ -17,9 +16,7 @@ def one_stage() -> LabelProgram:
     cells = len(divisors(6))
     charge = np.linspace(10.0, 1.0, cells).reshape(1, cells, 1)
     step = np.array([[0, 1, -1, 0]])
-    stage = Stage(
-        np.ones((2, 1), np.bool_), step, step, np.zeros((1, cells)), charge, np.zeros((cells, 2)), 1.0
-    )  # fmt: skip
+    stage = Stage(np.ones((2, 1), np.bool_), step, np.zeros((1, cells)), charge, np.zeros((cells, 2)), 1.0)
     graph = lattice_graph((prime_steps(divisors(6)),))
     return LabelProgram(graph, [stage], [Link(np.ones(cells, np.bool_), np.array([-1, 0]))], 1)
 

@@ -69,7 +69,7 @@ def test_bounds_get_sharper(seed: int) -> None:
                 bound, rel=1e-12
             )
             assert np.isinf(screen.bound(row[None], weight[None], np.array([bound * (1 - 1e-9)]))[0][0])
-            live = screen.live(row, weight, exact * (1 + 1e-9) + 1e-9, profile.program())
+            live = screen.live(row, weight, exact * (1 + 1e-9) + 1e-9, profile.program)
             assert profile.run(weight, None, live) == pytest.approx(exact, rel=1e-12)
 
 

@@ -17,7 +17,7 @@ from codesign.cost.packed import make_kernel
 from codesign.mappers.annealing import AnnealingMapper
 from codesign.mappers.exact import ExactMapper
 from codesign.mappers.exact.even.best_first import EvenSearch, search_even
-from codesign.mappers.exact.even.branch_and_bound import FixedProfile, Node
+from codesign.mappers.exact.even.branch_and_bound import FixedProfile
 from codesign.mappers.exact.even.profile import EvenProfile
 from codesign.mappers.exact.even.profile_queue import ProfileQueue, Rows
 from codesign.mappers.exact.incumbent import Goal, Incumbent
@@ -92,11 +92,10 @@ def test_closed_bounds_are_below_every_mapping_of_the_profile(seed: int) -> None
     rows = rows[np.isfinite(even.bounds(rows)[:, 0])]
     for row, bounds in list(zip(rows, even.bounds(rows), strict=True))[:: max(1, len(rows) // 12)]:
         fixed = FixedProfile(EvenProfile(even, row), keep)
-        n = len(fixed.boundaries)
         for w, closed in enumerate(bounds):
             weight = np.zeros(len(bounds))
             weight[w] = 1.0
-            value = fixed.run(weight, Node(np.zeros(n), np.full(n, np.inf)), best)
+            value = fixed.run(weight, fixed.whole(), best)
             if np.isfinite(value) and not fixed.profile.trace().optimistic:  # a mapping, which the program is sure of
                 assert closed <= value * (1.0 + 1e-12)
                 least = min(least, value) if w == 0 else least
@@ -115,20 +114,18 @@ def test_limits_on_words_leave_the_mappings_within_them(seed: int) -> None:
     rows = rows[np.isfinite(queue.problem.bounds(rows)[:, 0])]
     for row in rows[:: max(1, len(rows) // 4)]:
         fixed = FixedProfile(EvenProfile(queue.problem, row), keep)
-        n, weight = len(fixed.boundaries), np.zeros(1 + len(fixed.demand))
+        boundaries, weight = np.argwhere(fixed.fewest > 0.0), np.zeros(1 + len(fixed.demand))
         weight[0] = 1.0
-        whole = fixed.run(weight, Node(np.zeros(n), np.full(n, np.inf)), best)
-        if not n or np.isinf(whole):
+        whole = fixed.run(weight, fixed.whole(), best)
+        if not len(boundaries) or np.isinf(whole):
             continue
         traced = fixed.profile.trace()
-        words = fixed.words_of(traced)
         if traced.optimistic:
             continue
-        b = seed % n
-        under, over = np.full(n, np.inf), np.zeros(n)
-        under[b], over[b] = words[b] * (1.0 - 1e-9), words[b] * (1.0 - 1e-9)
-        lesser = fixed.run(weight, Node(np.zeros(n), under), best)
-        greater = fixed.run(weight, Node(over, np.full(n, np.inf)), best)
+        t, v = boundaries[seed % len(boundaries)]
+        under, over = fixed.whole(), fixed.whole()
+        under.most[t, v] = over.least[t, v] = traced.words[t, v] * (1.0 - 1e-9)
+        lesser, greater = fixed.run(weight, under, best), fixed.run(weight, over, best)
         assert greater == pytest.approx(whole, rel=1e-12)
         assert lesser >= whole * (1.0 - 1e-12)
 
@@ -143,9 +140,7 @@ def test_chains_never_move_fewer_words_than_the_bound(seed: int) -> None:
     lattice = make_lattice(tuple(bounds))
     width = lattice.grid.grow.shape[1]
     divisors = np.array([[*v, *[0] * (width - len(v))] for v in lattice.divisors], np.int64)
-    table = chain_table(
-        0, divisors, lattice.grid.n_divisors, np.array(bounds), coef, np.zeros((0, 2), np.int64), bool(seed % 2)
-    )
+    table = chain_table(divisors, lattice.grid.n_divisors, np.array([bounds]), coef, bool(seed % 2))
     fewest = 1 + sum(b // s - 1 for b, s in zip(bounds, spatial[0], strict=True))
     for sub in range(lattice.n_tiles):
         outside = lattice.value[:, sub].astype(np.int64)
@@ -191,11 +186,12 @@ def test_a_part_comes_back_unsearched_once_time_is_up() -> None:
     search = EvenSearch(instance, best)
     part = search.queue.next_part()
     assert part is not None
-    first = search._programs.search(part, best.apart())  # without a mapping time does not matter
-    assert first.best.spent > 0 and first.best.nest is not None
-    best.merge(first.best)
-    second = search._programs.search(part, best.apart())
-    assert second.part == part and second.best.spent == 0
+    first, second = best.apart(), best.apart()
+    search._programs.search(part, first)  # without a mapping time does not matter
+    assert first.spent > 0 and first.nest is not None
+    best.merge(first)
+    second = best.apart()
+    assert search._programs.search(part, second) == part and second.spent == 0
     rows, tested, cells = search._screened(Rows.of_parts([part]), [0], best.to_beat)
     assert list(rows.parts(part.stage)) == [part] and not tested.any() and cells == 0.0
 
