@@ -9,7 +9,7 @@ import numpy as np
 from codesign.core.goals import Objective
 from codesign.cost.arrays import Problem
 from codesign.mappers.imperfect.joint.boundaries import Boundaries, list_boundaries
-from codesign.mappers.imperfect.joint.cells import SMALL, Cells, cross, list_cells, list_live
+from codesign.mappers.imperfect.joint.cells import SMALL, Cells, cross, list_cells, list_live, padded
 from codesign.mappers.imperfect.joint.counts import Ceilings, ceilings
 from codesign.mappers.imperfect.joint.fan_outs import list_fan_outs
 from codesign.mappers.imperfect.joint.least_costs import Spread, base_of, room_for_spread
@@ -186,34 +186,22 @@ class JointProblem:
         number = math.prod(int(n) for n in size)
         if number > MOST_GRID or number == 0:
             return None
-        stride = np.ones(len(size), np.int64)
-        for d in range(len(size) - 2, -1, -1):
-            stride[d] = stride[d + 1] * size[d + 1]
-        cell = np.empty(number, np.int64)
-        place, count = list_cells(
-            size, np.concatenate(tiles), _starts([len(t) for t in tiles]), np.concatenate([r.number for r in rows]),
-            self.keep, self.arrays.element_bits, self.arrays.capacity_bits, v, self.data, cell,
-        )  # fmt: skip
+        stride = np.array([math.prod(int(n) for n in size[d + 1 :]) for d in range(len(size))], np.int64)
+        place, cell = self._places(v, size, tiles)
         self.work += number
-        return Cells(
-            place.astype(SMALL), count.astype(SMALL), stride, cell.astype(SMALL), *_joined(rows), size, *_counts(rows)
-        )
+        return Cells(place.astype(SMALL), stride, cell.astype(SMALL), size, *_joined(rows))
 
     def _fitting(self, v: int, d: int, tile: IntArray) -> int:
         """How many of the tiles of one dimension fit all levels from v outwards, the other dimensions at their least."""
-        one = [ceilings(1)] * len(self.data.bounds)
-        size = np.ones(len(one), np.int64)
-        size[d] = len(tile)
-        tiles = [np.ones(1, np.int64)] * len(one)
-        tiles[d] = tile
-        cell = np.empty(len(tile), np.int64)
-        counts = [r.number for r in one]
-        counts[d] = tile
-        place, _ = list_cells(
-            size, np.concatenate(tiles), _starts([len(t) for t in tiles]), np.concatenate(counts),
-            self.keep, self.arrays.element_bits, self.arrays.capacity_bits, v, self.data, cell,
-        )  # fmt: skip
-        return len(place)
+        tiles, size = [np.ones(1, np.int64)] * len(self.data.bounds), np.ones(len(self.data.bounds), np.int64)
+        tiles[d], size[d] = tile, len(tile)
+        return len(self._places(v, size, tiles)[0])
+
+    def _places(self, v: int, size: IntArray, tiles: list[IntArray]) -> tuple[IntArray, IntArray]:
+        """``n x D`` places of a grid whose tiles fit all levels from v outwards, and the cell of every place."""
+        cell, arrays = np.empty(math.prod(int(n) for n in size), np.int64), self.arrays
+        bits, capacity = arrays.element_bits, arrays.capacity_bits
+        return list_cells(size, padded(tiles), self.keep, bits, capacity, v, self.data, cell), cell
 
     def prepare(self, chosen: IntArray, price: FloatArray) -> "Profile":
         """A profile under prices of every term, the energy of the MACs included."""
@@ -318,7 +306,7 @@ class JointProblem:
     def _whole(self, profile: "Profile", outermost: Cells, table: FloatArray) -> float:
         """The cost of the cell that is everything, infinite where it was not reached."""
         last = int(outermost.cell[-1]) if len(outermost.cell) else -1
-        if last < 0 or (outermost.number[last] != 1).any():
+        if last < 0 or (outermost.numbers(last) != 1).any():
             return math.inf
         at_macs = profile.base - float(profile.each[self.data.level < len(self.keep)].sum())
         return at_macs + float(table[0, last])
@@ -330,7 +318,7 @@ class JointProblem:
         for cut in cuts:
             if cut.level != v:
                 continue
-            obeys = (cells.number[live[:, 1], cut.dim] == cut.number) == cut.equal
+            obeys = (cells.tiles[cut.dim, cells.place[live[:, 1], cut.dim]] == cut.number) == cut.equal
             live, value = live[obeys], value[obeys]
             if cut.equal:
                 row = ceilings(-(-int(self.data.bounds[cut.dim]) // int(inside[cut.dim])))
@@ -351,19 +339,14 @@ class JointProblem:
         for d, bound in enumerate(self.data.bounds):
             row = ceilings(-(-int(bound) // int(inside[d])))
             for i in range(int(inner.size[d])):
-                place = int(row.place_of[inner.axis_count[inner.axis_start[d] + i]])
+                place = int(row.place_of[inner.tiles[d, i]])
                 found[d, i] = fewest_steps_with(int(bound), int(inside[d]), int(across[d]), place)
         return found
 
     def _start(self) -> Cells:
         """The one cell at the MACs: no loop yet."""
-        bounds = self.data.bounds
-        rows = [ceilings(int(n)) for n in bounds]
-        ones = np.ones(len(bounds), np.int64)
-        return Cells(
-            np.zeros((1, len(bounds)), SMALL), bounds.reshape(1, -1).astype(SMALL), ones, np.zeros(1, SMALL),
-            *_joined(rows), ones, *_counts(rows),
-        )  # fmt: skip
+        rows, ones = [ceilings(int(n)) for n in self.data.bounds], np.ones(len(self.data.bounds), np.int64)
+        return Cells(np.zeros((1, len(rows)), SMALL), ones, np.zeros(1, SMALL), ones, *_joined(rows))
 
 
 _NO_STEPS = np.zeros((0, 0), np.int64)
@@ -388,20 +371,8 @@ def fewest_steps_with(bound: int, inside: int, across: int, place: int) -> int:
     return max(least, best)
 
 
-def _starts(lengths: list[int]) -> IntArray:
-    return np.cumsum([0, *lengths[:-1]]).astype(np.int64)
-
-
-def _counts(rows: list[Ceilings]) -> tuple[IntArray, IntArray]:
-    return np.concatenate([r.number for r in rows]), _starts([len(r.number) for r in rows])
-
-
-def _joined(rows: list[Ceilings]) -> tuple[IntArray, IntArray, IntArray, IntArray, IntArray, IntArray]:
-    return (
-        np.concatenate([r.place_of for r in rows]),
-        _starts([len(r.place_of) for r in rows]),
-        np.concatenate([r.first for r in rows]),
-        _starts([len(r.first) for r in rows]),
-        np.concatenate([r.next for r in rows]) if any(len(r.next) for r in rows) else np.zeros(1, np.int64),
-        _starts([len(r.next) for r in rows]),
-    )
+def _joined(rows: list[Ceilings]) -> tuple[IntArray, IntArray, IntArray, IntArray, IntArray]:
+    """The lattices of all dimensions, as `Cells` has them."""
+    places = np.cumsum([0, *(len(r.place_of) for r in rows[:-1])]).astype(np.int64)
+    count, first, follow = (padded(part) for part in zip(*((r.number, r.first, r.next) for r in rows), strict=True))
+    return count, first, follow, np.concatenate([r.place_of for r in rows]), places

@@ -38,7 +38,7 @@ def cut_of_walk(joint: JointProblem, chosen: IntArray, walk: Walk, cuts: tuple[C
     ends = np.zeros((levels, len(bounds)), np.int64)
     temporal = np.ones((levels, len(bounds)), np.int64)
     for v, end, loops in _levels(joint, walk):
-        ends[v] = walk.cells[v].number[end]
+        ends[v] = walk.cells[v].numbers(end)
         for d, f in loops:
             temporal[v, d] *= f
     decided = {(cut.level, cut.dim) for cut in cuts if cut.equal}
@@ -61,8 +61,8 @@ def _levels(joint: JointProblem, walk: Walk) -> Iterator[tuple[int, int, list[tu
         end, loops = cell, list[tuple[int, int]]()
         while source[s, cell] >= 0:
             before, s_before = divmod(int(source[s, cell]), len(source))
-            for d in np.flatnonzero(cells.number[before] != cells.number[cell]):
-                loops.append((int(d), -(-int(cells.number[before, d]) // int(cells.number[cell, d]))))
+            many, left = cells.numbers(before), cells.numbers(cell)
+            loops += [(int(d), -(-int(many[d]) // int(left[d]))) for d in np.flatnonzero(many != left)]
             cell, s = before, s_before
         yield v, end, loops[::-1]
         cell = int(entry[s, cell])

@@ -55,10 +55,10 @@ def drop_hopeless(
     each = np.zeros(len(data.level))
     base_of(data, outer.price, room_for_spread(factor, fewest, len(data.related)), output_words, each)
     to_come = each.sum() - closed @ each
-    place = np.zeros(len(cells.number), np.int64)
-    known = np.ones(len(cells.number), bool)
+    numbers = cells.numbers()
+    place, known = np.zeros(len(numbers), np.int64), np.ones(len(numbers), bool)
     for d, bound in enumerate(data.bounds):
-        at = ceilings(int(bound)).place_of[cells.number[:, d]]
+        at = ceilings(int(bound)).place_of[numbers[:, d]]
         known &= (at >= 0) & (at < outer.cells.size[d])
         place += np.where(known, at, 0) * outer.cells.stride[d]
     cell = np.where(known, outer.cells.cell[np.where(known, place, 0)], -1)

@@ -160,7 +160,7 @@ def outer_costs(joint: JointProblem, price: FloatArray) -> OuterCosts | None:
 def _fit_together(joint: JointProblem, cells: Cells, level: int) -> IntArray:
     """``S x N`` 1 where the tiles of all open tensors fit the instances of the levels further in, taken together."""
     data, states = joint.data, joint.states[level]
-    tile = -(-data.bounds[None, :] // cells.number)
+    tile = -(-data.bounds[None, :] // cells.numbers())
     fits = np.ones((len(states.open_of), len(tile)), np.int64)
     children = joint.arrays.fanout.prod(axis=1)
     for v in range(level + 1, len(joint.keep)):
