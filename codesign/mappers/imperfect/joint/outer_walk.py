@@ -14,9 +14,8 @@ import numpy as np
 from codesign.core.jit import njit
 from codesign.mappers.imperfect.joint.boundaries import Boundaries
 from codesign.mappers.imperfect.joint.cells import Cells
-from codesign.mappers.imperfect.joint.joint_problem import JointProblem
+from codesign.mappers.imperfect.joint.joint_problem import JointProblem, OuterCosts
 from codesign.mappers.imperfect.joint.least_costs import Spread, base_of
-from codesign.mappers.imperfect.joint.outer_costs import OuterCosts
 from codesign.mappers.imperfect.joint.walk_kernel import (
     States,
     fill_known,
