@@ -116,17 +116,18 @@ class SalsaMapper:
         encoded = Encoded.of(problem, reuse)
         search = EvenSearch.of(encoded)
         orders = search.orders(objective)
-        best = (search.order.copy(), search.loops.slot.copy(), search.room.keep.copy())
+        state = search.order.copy(), search.loops.slot, search.room.keep
+        best = search.order.copy(), search.loops.slot.copy(), search.room.keep.copy()
         value, evaluated, run = math.inf, 0, 0
         wanted = budget.scored_or(self.iterations * self.restarts)
         while wanted is None or evaluated < wanted:
             generator = np.random.default_rng((seed, run))
-            order = generator.permutation(search.order)
+            state[0][:] = generator.permutation(search.order)
             search.room.keep[:] = encoded.space.keep
             search.unroll(generator)
             iterations = self.iterations if wanted is None else min(self.iterations, wanted - evaluated)
             cooling = Cooling(iterations, float(self.temperature), float(self.rho))
-            value = anneal_even(orders, search.unrollings, order, best, value, cooling, make_state(seed, run))
+            value = anneal_even(orders, state, best, value, cooling, make_state(seed, run))
             evaluated += iterations
             run += 1
             if clock.is_spent(budget, started):
