@@ -64,7 +64,7 @@ def distinct_along(kernel: Kernel, loops: IntArray, m: int, t: int, i: int) -> i
         return f1  # type: ignore[no-any-return]
     s1, s2 = motion[t, d1, STEP] * step1, motion[t, d2, STEP] * step2
     g = gcd(s1, s2)
-    return f1 * f2 - max(0, f1 - s2 // g) * max(0, f2 - s1 // g)
+    return f1 * f2 - max(0, f1 - s2 // g) * max(0, f2 - s1 // g)  # type: ignore[no-any-return]
 
 
 @njit
