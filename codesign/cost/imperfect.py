@@ -40,7 +40,7 @@ from codesign.cost.columns import (
 )
 from codesign.cost.packed import VALID, Kernel
 from codesign.cost.sharing import distinct_along
-from codesign.cost.walk import fill_tiles, scan_loops
+from codesign.cost.walk import fill_tiles, mac_count, scan_loops
 from codesign.mapping.nest import BYPASSED, DIM, FACTOR, KIND, LEVEL, TEMPORAL, IntArray, Nest
 from codesign.workloads.computation import Computation
 
@@ -418,7 +418,7 @@ def score_imperfect(kernel: Kernel, nest: Nest, count: int) -> tuple[int, float,
         kernel.spent[v, NETWORK] = 0.0
         kernel.busy[v, 0] = 0.0
         kernel.busy[v, 1] = 0.0
-    energy = kernel.macs * kernel.mac_energy
+    energy = mac_count(kernel) * kernel.mac_energy
     for t in range(nest.position.shape[1]):
         energy += _count_tensor(kernel, nest, count, t)
     cycles = _slowest(kernel, compute_steps(kernel, nest, count))

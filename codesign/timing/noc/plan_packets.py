@@ -11,6 +11,7 @@ from codesign.cost.columns import FILLS, MESH, SHARE, TILE
 from codesign.cost.mesh import DOWN, UP, add_loads, busiest, clear, transfer_flits
 from codesign.cost.mesh_traffic import crossing, list_children
 from codesign.cost.packed import Kernel
+from codesign.cost.walk import mac_count
 from codesign.mapping.nest import FloatArray, IntArray, Nest
 from codesign.timing.derive import EVENTS, RETAIN, Machine
 from codesign.timing.dram.transfers import child_offsets, moved_by_loop, plan_loops
@@ -209,7 +210,7 @@ def _streamed_words(
 ) -> tuple[float, float]:
     """Elements of a tensor that a child of level m gets, and gives, over the run."""
     output = t == nest.position.shape[1] - 1
-    work = float(kernel.macs) / float(np.prod(kernel.use[:, 2]))
+    work = float(mac_count(kernel)) / float(np.prod(kernel.use[:, 2]))
     down, up = (0.0, work) if output else (work, 0.0)
     if inner < nest.position.shape[0]:
         down = float(kernel.counts[inner, t, FILLS])
