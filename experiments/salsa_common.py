@@ -14,7 +14,6 @@ from codesign.cost.zigzag.accelerator import Accelerator, accelerator_from_zigza
 from codesign.cost.zigzag.cost import Loop
 from codesign.cost.zigzag.layer import UnrolledLayer
 from codesign.formats.documents import parse_yaml
-from codesign.mappers.driver import OBJECTIVE_CODE
 from codesign.mappers.loop_order.compiled_orders import anneal_orders, enumerate_orders
 from codesign.mappers.loop_order.loma import LomaMapper
 from codesign.mappers.loop_order.salsa import SalsaMapper
@@ -67,24 +66,20 @@ def visited_values(
 
     With one iteration a restart these are the values of random orders.
     """
-    search = OrderSearch.of(layer, loops)
+    search = OrderSearch.of(layer, loops, objective, even=False)
     symbols, best = search.symbols.copy(), search.symbols.copy()
+    cooling = Cooling(mapper.iterations, float(mapper.temperature), float(mapper.rho))
     values = np.empty((mapper.restarts, mapper.iterations))
     for run in range(mapper.restarts):
-        anneal_orders(
-            search.arrays, search.work, search.kinds, symbols, best, np.inf,
-            Cooling(mapper.iterations, float(mapper.temperature), float(mapper.rho)), make_state(seed, run), False, OBJECTIVE_CODE[objective], values[run],
-        )  # fmt: skip
+        anneal_orders(search.scorer, symbols, best, np.inf, cooling, make_state(seed, run), values[run])
     return values.ravel()
 
 
 def measure_tau_s(layer: UnrolledLayer, loops: Sequence[Loop], objective: Objective, *, even: bool = False) -> float:
     """CPU seconds that scoring one order takes on this machine: the paper's tau, from up to 2,000 orders after a first one."""
     search_exhaustively(layer, loops, objective, Budget(evaluations=1), even=even, whole_space=False)
-    search = OrderSearch.of(layer, loops)
+    search = OrderSearch.of(layer, loops, objective, even=even)
     symbols, best = search.symbols.copy(), search.symbols.copy()
     started = clock.cpu_seconds()
-    _, scored, _ = enumerate_orders(
-        search.arrays, search.work, search.kinds, symbols, best, np.inf, 0, 2_000, even, OBJECTIVE_CODE[objective]
-    )
+    _, scored, _ = enumerate_orders(search.scorer, symbols, best, np.inf, 0, 2_000)
     return (clock.cpu_seconds() - started) / scored

@@ -238,14 +238,7 @@ class Infeasible:
 
     def to_json(self) -> JsonObject:
         """The form every command prints for an infeasible result."""
-        return {
-            "status": "infeasible",
-            "resource": self.resource,
-            "demand": self.demand,
-            "limit": self.limit,
-            "unit": self.unit,
-            "detail": self.detail,
-        }
+        return {"status": "infeasible", **asdict(self)}
 
     def __str__(self) -> str:
         text = f"{self.resource}: needs {self.demand:g} {self.unit}, has {self.limit:g}"
@@ -276,33 +269,25 @@ def evaluate(
         UserError: The mapping is malformed, or the architecture lacks energies.
     """
     check_mapping(computation, architecture, mapping, imperfect=imperfect)
-    if any(mapping.iterations(dim) != bound for dim, bound in computation.sizes.items()):
-        return _evaluate_imperfect(computation, architecture, mapping, reuse)
-    if is_rescaled(computation, architecture):
+    remainder = any(mapping.iterations(dim) != bound for dim, bound in computation.sizes.items())
+    if remainder:
+        refuse_imperfect(computation, architecture, reuse)
+    elif is_rescaled(computation, architecture):
         return _evaluate_sparse(computation, architecture, mapping, reuse)
-    problem = encode_problem(computation, architecture, reuse)
-    nest = encode_nest(computation, architecture, mapping)
-    count = nest.loops.shape[0]
-    kernel = make_kernel(problem, count)
-    status, energy_pj, cycles = score(kernel, nest, count)
-    if status != VALID:
-        return _infeasible(computation, architecture, problem, nest, kernel, status)
-    return _build(computation, architecture, mapping, problem, nest, kernel, energy_pj, round(cycles))
+    return _scored(computation, architecture, mapping, encode_problem(computation, architecture, reuse), remainder)
 
 
-def _evaluate_imperfect(
-    computation: Computation, architecture: Architecture, mapping: Mapping, reuse: Reuse
+def _scored(
+    computation: Computation, architecture: Architecture, mapping: Mapping, problem: Problem, remainder: bool = False
 ) -> Cost | Infeasible:
-    """The cost where some last iterations are shorter."""
-    refuse_imperfect(computation, architecture, reuse)
-    problem = encode_problem(computation, architecture, reuse)
+    """The cost that the kernel counts on the arrays of a problem; `remainder` says whether last iterations are shorter."""
     nest = encode_nest(computation, architecture, mapping)
     count = nest.loops.shape[0]
-    kernel = make_kernel(problem, count, imperfect=True)
+    kernel = make_kernel(problem, count, remainder)
     status, energy_pj, cycles = score(kernel, nest, count)
     if status != VALID:
         return _infeasible(computation, architecture, problem, nest, kernel, status)
-    steps = int(compute_steps(kernel, nest, count))
+    steps = int(compute_steps(kernel, nest, count)) if remainder else None
     return _build(computation, architecture, mapping, problem, nest, kernel, energy_pj, round(cycles), steps)
 
 
@@ -313,12 +298,9 @@ def _evaluate_sparse(
     counts = expect(computation, architecture, mapping, reuse=reuse)
     shares = shares_of(counts, computation, architecture)
     problem = rescale(encode_problem(computation, architecture, reuse), shares)
-    nest = encode_nest(computation, architecture, mapping)
-    kernel = make_kernel(problem, nest.loops.shape[0])
-    status, energy_pj, _ = score(kernel, nest, nest.loops.shape[0])
-    if status != VALID:
-        return _infeasible(computation, architecture, problem, nest, kernel, status)
-    cost = _build(computation, architecture, mapping, problem, nest, kernel, energy_pj, counts.latency_cycles)
+    cost = _scored(computation, architecture, mapping, problem)
+    if isinstance(cost, Infeasible):
+        return cost
     by_place = {(x.level, x.tensor): x for x in counts.traffic}
     levels = []
     for v, level in enumerate(cost.levels):
@@ -338,12 +320,14 @@ def _evaluate_sparse(
         if x is not None:
             moved = x.reads.dense * shares.moved[0, t, 0] + x.updates.dense * shares.moved[0, t, 2]
             dram_bits += float(moved) * architecture.levels[0].element_bits(tensor.bits)
-    cost = replace(cost, compute_cycles=counts.compute_cycles, levels=tuple(levels), dram_bytes=dram_bits / 8)
-    if not is_sparse(architecture):
-        return cost
+    macs = ZeroMacs(counts.macs.actual, counts.macs.gated, counts.macs.skipped, mapping.spatial_iterations)
     return replace(
         cost,
-        zero_macs=ZeroMacs(counts.macs.actual, counts.macs.gated, counts.macs.skipped, mapping.spatial_iterations),
+        latency_cycles=counts.latency_cycles,
+        compute_cycles=counts.compute_cycles,
+        levels=tuple(levels),
+        dram_bytes=dram_bits / 8,
+        zero_macs=macs if is_sparse(architecture) else None,
     )
 
 

@@ -31,7 +31,6 @@ from codesign.cost.columns import (
     ROUNDED,
     SHARES,
     START,
-    STEP,
     STEP_SIZE,
     STOP,
     UPDATE,
@@ -40,8 +39,8 @@ from codesign.cost.columns import (
     WRITE_BANDWIDTH,
 )
 from codesign.cost.packed import VALID, Kernel
-from codesign.cost.sharing import diagonal_sums
-from codesign.cost.walk import fill_tiles, scan_loops
+from codesign.cost.sharing import distinct_along
+from codesign.cost.walk import fill_tiles, mac_count, scan_loops
 from codesign.mapping.nest import BYPASSED, DIM, FACTOR, KIND, LEVEL, TEMPORAL, IntArray, Nest
 from codesign.workloads.computation import Computation
 
@@ -90,9 +89,8 @@ def refuse_imperfect(computation: Computation, architecture: Architecture, reuse
 
 @njit
 def _tiles(
-    loops: IntArray, place: int, d: int, bound: int, outside: IntArray, level_int: IntArray,
-    last: int, first_level: int, sharing: int,
-) -> tuple[int, int, int, int]:  # fmt: skip
+    kernel: Kernel, loops: IntArray, place: int, d: int, last: int, first_level: int, sharing: int
+) -> tuple[int, int, int, int]:
     """Tiles along one dimension, counted over the loops outside a place that are walked.
 
     Spatial loops from level `sharing` on whose links share equal words are at their first iteration.
@@ -101,7 +99,8 @@ def _tiles(
         Whole tiles before the last tile, size of the last tile; of the tiles at which the innermost temporal loop stands at its
         first iteration, those before the last tile, and 1 if the last tile is one of them.
     """
-    before, rest = 0, bound
+    outside, level_int = kernel.outside, kernel.level_int
+    before, rest = 0, kernel.bounds[d]
     zeros, zero_last = 0, 1
     nearest = outside[place, NEAREST]
     for i in range(place):
@@ -137,9 +136,7 @@ def _list_tiles(kernel: Kernel, loops: IntArray, place: int, last: int, first_le
     """Fill `along` with the tiles of every dimension at a place, whatever the links share."""
     along, n_levels = kernel.along, kernel.level_int.shape[0]
     for d in range(along.shape[0]):
-        before, end, zeros, zero_last = _tiles(
-            loops, place, d, kernel.bounds[d], kernel.outside, kernel.level_int, last, first_level, n_levels
-        )
+        before, end, zeros, zero_last = _tiles(kernel, loops, place, d, last, first_level, n_levels)
         along[d, BEFORE_LAST] = before
         along[d, LAST] = end
         along[d, FIRST] = zeros
@@ -225,12 +222,10 @@ def _shared_visits(
     kernel: Kernel, loops: IntArray, t: int, place: int, last: int, first_level: int, sharing: int
 ) -> int:
     """`_visits` where levels from `sharing` on read equal words once."""
-    bounds, motion, outside, level_int = kernel.bounds, kernel.motion, kernel.outside, kernel.level_int
     product = 1
-    for d in range(bounds.shape[0]):
-        if motion[t, d, AXIS] < 0:
-            before, _, _, _ = _tiles(loops, place, d, bounds[d], outside, level_int, last, first_level, sharing)
-            product *= before + 1
+    for d in range(kernel.bounds.shape[0]):
+        if kernel.motion[t, d, AXIS] < 0:
+            product *= _tiles(kernel, loops, place, d, last, first_level, sharing)[0] + 1
     return product
 
 
@@ -241,30 +236,19 @@ def _diagonal(kernel: Kernel, loops: IntArray, m: int, t: int) -> tuple[int, int
     covered = kernel.inner[kernel.inner.shape[0] - 1]
     distinct, every = 1, 1
     for i in range(use[m, START], use[m, STOP]):
-        d1, axis = loops[i, DIM], motion[t, loops[i, DIM], AXIS]
+        axis = motion[t, loops[i, DIM], AXIS]
         if axis < 0:
             continue
-        seen, d2, more = False, -1, False
-        perfect = covered[d1] == bounds[d1]
-        f1, f2, step1, step2 = 1, 1, 1, 1
+        product, alone, perfect = 1, True, True
         for j in range(use[m, START], use[m, STOP]):
             d = loops[j, DIM]
-            if motion[t, d, AXIS] != axis:
-                continue
-            seen = seen or j < i
-            perfect = perfect and covered[d] == bounds[d]
-            if d == d1:
-                f1 *= loops[j, FACTOR]
-                step1 = motion[t, d, STEP] * kernel.outside[j, STEP_SIZE]
-            else:
-                more = more or (d2 >= 0 and d != d2)
-                d2 = d
-                f2 *= loops[j, FACTOR]
-                step2 = motion[t, d, STEP] * kernel.outside[j, STEP_SIZE]
-        if seen or d2 < 0 or more or not perfect:
-            continue
-        distinct *= diagonal_sums(f1, step1, f2, step2)
-        every *= f1 * f2
+            if motion[t, d, AXIS] == axis:
+                product *= loops[j, FACTOR]
+                alone = alone and d == loops[i, DIM]
+                perfect = perfect and covered[d] == bounds[d]
+        differ = distinct_along(kernel, loops, m, t, i)
+        if perfect and not alone and differ > 1:  # else of one loop, of an earlier one, or of more than two dimensions
+            distinct, every = distinct * differ, every * product
     return distinct, every
 
 
@@ -388,9 +372,7 @@ def _share(kernel: Kernel, loops: IntArray, t: int, place: int, v: int) -> tuple
     for d in range(kernel.bounds.shape[0]):
         if kernel.motion[t, d, AXIS] >= 0:
             total *= kernel.bounds[d]
-            before, end, _, _ = _tiles(
-                loops, place, d, kernel.bounds[d], kernel.outside, kernel.level_int, place, v, n_levels
-            )
+            before, end, _, _ = _tiles(kernel, loops, place, d, place, v, n_levels)
             one *= before * kernel.inner[place, d] + end
     return total, one
 
@@ -436,7 +418,7 @@ def score_imperfect(kernel: Kernel, nest: Nest, count: int) -> tuple[int, float,
         kernel.spent[v, NETWORK] = 0.0
         kernel.busy[v, 0] = 0.0
         kernel.busy[v, 1] = 0.0
-    energy = kernel.macs * kernel.mac_energy
+    energy = mac_count(kernel) * kernel.mac_energy
     for t in range(nest.position.shape[1]):
         energy += _count_tensor(kernel, nest, count, t)
     cycles = _slowest(kernel, compute_steps(kernel, nest, count))
@@ -462,8 +444,5 @@ def compute_steps(kernel: Kernel, nest: Nest, count: int) -> int:
     n_levels = nest.position.shape[0]
     steps = 1
     for d in range(kernel.bounds.shape[0]):
-        before, _, _, _ = _tiles(
-            nest.loops, count, d, kernel.bounds[d], kernel.outside, kernel.level_int, count, n_levels, n_levels
-        )
-        steps *= before + 1
+        steps *= _tiles(kernel, nest.loops, count, d, count, n_levels, n_levels)[0] + 1
     return steps

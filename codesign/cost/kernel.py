@@ -47,7 +47,7 @@ from codesign.cost.packed import VALID, Kernel
 from codesign.cost.peers import peer_words
 from codesign.cost.sharing import distinct_children
 from codesign.cost.tile_words import words_in, words_in_general
-from codesign.cost.walk import fill_tiles, scan_loops
+from codesign.cost.walk import fill_tiles, mac_count, scan_loops
 from codesign.mapping.nest import BYPASSED, DIM, FACTOR, IntArray, Nest
 
 
@@ -203,8 +203,8 @@ def score(kernel: Kernel, nest: Nest, count: int) -> tuple[int, float, float]:
         used *= kernel.use[v, CHILDREN]
         kernel.spent[v, NETWORK] = 0.0
     _fill_shares(kernel, nest.loops, n_tensors - 1)
-    compute_cycles = kernel.macs // used
-    energy = kernel.macs * kernel.mac_energy
+    macs = mac_count(kernel)
+    compute_cycles, energy = macs // used, macs * kernel.mac_energy
     for t in range(n_tensors):
         energy += _count_tensor(kernel, nest, t, compute_cycles)
     cycles = _throttled_cycles(kernel, nest.position, compute_cycles)

@@ -11,8 +11,7 @@ import numpy as np
 
 from codesign.arch.architecture import Architecture, LevelKind
 from codesign.core.jit import njit
-from codesign.cost.columns import STEP_SIZE
-from codesign.mapping.nest import DIM, FACTOR, KIND, SPATIAL_X, FloatArray, IntArray
+from codesign.mapping.nest import FloatArray, IntArray
 from codesign.workloads.computation import Computation
 
 PORTS, LOCAL, INJECTION = 5, 4, 5
@@ -21,7 +20,8 @@ EAST, WEST, SOUTH, NORTH = 0, 1, 2, 3
 
 DOWN, UP = 0, 1
 ON, WIDTH, NODES, TREES, FLIT_BITS, PARENTS, FIRST_PARENT = 0, 1, 2, 3, 4, 5, 6
-_KEY, _NODE = 0, 1
+KEY, NODE = 0, 1
+"""Rows of `MeshArrays.child`."""
 _INCOMING, _MEMBER = 0, 1
 
 
@@ -109,106 +109,60 @@ def neighbour(here: int, port: int, width: int) -> int:
 
 
 @njit
-def list_children(
-    loops: IntArray,
-    start: int,
-    stop: int,
-    t: int,
-    width: int,
-    coef: IntArray,
-    unit: IntArray,
-    outside: IntArray,
-    child: IntArray,
-) -> int:
-    """Offset (as one number) and node of every child that a fan-out's spatial loops use; returns how many."""
-    total = 1
-    for i in range(start, stop):
-        total *= loops[i, FACTOR]
-    for c in range(total):
-        rest, x, y, span_x, span_y, key = c, 0, 0, 1, 1, 0
-        for i in range(stop - 1, start - 1, -1):
-            factor = loops[i, FACTOR]
-            digit = rest % factor
-            rest //= factor
-            if loops[i, KIND] == SPATIAL_X:
-                x += digit * span_x
-                span_x *= factor
-            else:
-                y += digit * span_y
-                span_y *= factor
-            for a in range(coef.shape[1]):
-                key += unit[t, a] * coef[t, a, loops[i, DIM]] * outside[i, STEP_SIZE] * digit
-        child[_KEY, c] = key
-        child[_NODE, c] = y * width + x
-    return total
-
-
-@njit
 def _send_down(
-    child: IntArray,
-    total: int,
-    leader: int,
-    everyone: bool,
-    trees: int,
-    parent: int,
-    width: int,
-    flits: float,
-    load: FloatArray,
-    mark: IntArray,
-    token: int,
+    mesh: MeshArrays, m: int, total: int, leader: int, everyone: bool, parent: int, flits: float, token: int
 ) -> int:
     """A parent's multicast to the children that share the leader's tile, or to the leader alone; returns its links."""
-    links = 0
-    load[parent, INJECTION] += flits
+    child, load, mark, width = mesh.child, mesh.load, mesh.mark, mesh.level[m, WIDTH]
+    links, trees = 0, mesh.level[m, TREES]
+    load[DOWN, parent, INJECTION] += flits
     for c in range(leader, total):
-        if c != leader and (not everyone or trees == 0 or child[_KEY, c] != child[_KEY, leader]):
+        if c != leader and (not everyone or trees == 0 or child[KEY, c] != child[KEY, leader]):
             continue
-        here, target = parent, child[_NODE, c]
+        here, target = parent, child[NODE, c]
         while here != target:
             port = route(here, target, width)
             if mark[here, port] != token:
                 mark[here, port] = token
-                load[here, port] += flits
+                load[DOWN, here, port] += flits
                 links += 1
             here = neighbour(here, port, width)
-        load[target, LOCAL] += flits
+        load[DOWN, target, LOCAL] += flits
     return links
 
 
 @njit
-def _send_up(
-    child: IntArray, total: int, leader: int, trees: int, parent: int, width: int, nodes: int, flits: float,
-    load: FloatArray, mark: IntArray, token: int, role: IntArray,
-) -> int:  # fmt: skip
+def _send_up(mesh: MeshArrays, m: int, total: int, leader: int, parent: int, flits: float, token: int) -> int:
     """The reduction of the leader's output to a parent; returns its links.
 
     Sums are added at the nodes where two ways meet or a member sits: packets end there and the sum goes on as a packet.
     """
-    links = 0
+    child, load, mark, role, width = mesh.child, mesh.load, mesh.mark, mesh.role, mesh.level[m, WIDTH]
+    links, nodes, trees = 0, mesh.level[m, NODES], mesh.level[m, TREES]
     for r in range(nodes):
         role[_INCOMING, r] = 0
         role[_MEMBER, r] = 0
     for c in range(leader, total):
-        if c != leader and (trees == 0 or child[_KEY, c] != child[_KEY, leader]):
+        if c != leader and (trees == 0 or child[KEY, c] != child[KEY, leader]):
             continue
-        here = child[_NODE, c]
+        here = child[NODE, c]
         role[_MEMBER, here] = 1
         while here != parent:
             port = route(here, parent, width)
             if mark[here, port] == token:
                 break
             mark[here, port] = token
-            load[here, port] += flits
+            load[UP, here, port] += flits
             links += 1
             here = neighbour(here, port, width)
             role[_INCOMING, here] += 1
     for r in range(nodes):
         if r == parent:
-            load[r, LOCAL] += flits * (role[_INCOMING, r] + role[_MEMBER, r])
-            load[r, INJECTION] += flits * role[_MEMBER, r]
+            load[UP, r, LOCAL] += flits * (role[_INCOMING, r] + role[_MEMBER, r])
+            load[UP, r, INJECTION] += flits * role[_MEMBER, r]
         elif role[_MEMBER, r] == 1 or role[_INCOMING, r] > 1:
-            load[r, INJECTION] += flits
-            load[r, LOCAL] += flits * role[_INCOMING, r]
+            load[UP, r, INJECTION] += flits
+            load[UP, r, LOCAL] += flits * role[_INCOMING, r]
     return links
 
 
@@ -216,103 +170,76 @@ def _send_up(
 def _leads(child: IntArray, leader: int) -> bool:
     """Whether no child before this one shares its part."""
     c = 0
-    while c < leader and child[_KEY, c] != child[_KEY, leader]:
+    while c < leader and child[KEY, c] != child[KEY, leader]:
         c += 1
     return c == leader
 
 
 @njit
 def add_loads(
-    mesh: IntArray,
-    child: IntArray,
-    total: int,
-    flits_down: float,
-    flits_up: float,
-    everyone: bool,
-    load: FloatArray,
-    mark: IntArray,
-    role: IntArray,
-    token: int,
+    mesh: MeshArrays, m: int, total: int, flits_down: float, flits_up: float, everyone: bool, token: int
 ) -> tuple[int, int, int]:
-    """Add one tensor's flits to the links of a mesh.
+    """Add one tensor's flits to the links of the mesh below level m.
 
     Args:
-        mesh: The level's row of `MeshArrays.level`.
-        child: Of `list_children`.
+        mesh: Its `load` is added to; `child` holds the children in use.
+        m: The level.
         total: Children in use.
         flits_down: That each child gets from each parent.
         flits_up: That each child gives to each parent.
         everyone: Whether what goes down goes to all children that share it (inputs), or to the first of them (old sums).
-        load: Added to.
-        mark: Scratch.
-        role: Scratch.
         token: Larger than any in `mark`.
 
     Returns:
         The next token, and the links of all ways down, and up, that one flit of each transfer passes.
     """
     links_down, links_up = 0, 0
-    parts = mesh[PARENTS]
     for leader in range(total):
-        if mesh[TREES] == 1 and not _leads(child, leader):
+        if mesh.level[m, TREES] == 1 and not _leads(mesh.child, leader):
             continue
-        for s in range(parts):
-            parent = mesh[FIRST_PARENT + s]
+        for s in range(mesh.level[m, PARENTS]):
+            parent = mesh.level[m, FIRST_PARENT + s]
             if flits_down > 0.0:
-                links_down += _send_down(
-                    child,
-                    total,
-                    leader,
-                    everyone,
-                    mesh[TREES],
-                    parent,
-                    mesh[WIDTH],
-                    flits_down,
-                    load[DOWN],
-                    mark,
-                    token,
-                )
+                links_down += _send_down(mesh, m, total, leader, everyone, parent, flits_down, token)
                 token += 1
             if flits_up > 0.0:
-                width, nodes = mesh[WIDTH], mesh[NODES]
-                links_up += _send_up(
-                    child, total, leader, mesh[TREES], parent, width, nodes, flits_up, load[UP], mark, token, role
-                )
+                links_up += _send_up(mesh, m, total, leader, parent, flits_up, token)
                 token += 1
     return token, links_down, links_up
 
 
 @njit
-def transfer_flits(mesh: IntArray, words: float, tile: float, bits: int) -> float:
-    """Flits at one parent of all transfers of a tensor: each transfer has whole flits (rule N9).
+def transfer_flits(mesh: MeshArrays, m: int, t: int, words: float, tile: float) -> float:
+    """Flits at one parent of level m of all transfers of tensor t: each transfer has whole flits (rule N9).
 
     Args:
-        mesh: The level's row of `MeshArrays.level`.
+        mesh: Widths of elements and flits.
+        m: The level.
+        t: The tensor.
         words: Elements of all transfers to, or from, a child.
         tile: Elements of one transfer where all are alike; 0 where they are not, or where words stream: these are not rounded up.
-        bits: Of an element.
     """
-    flit_bits = mesh[PARENTS] * mesh[FLIT_BITS]
+    flit_bits, bits = mesh.level[m, PARENTS] * mesh.level[m, FLIT_BITS], mesh.bits[m, t]
     if tile <= 0.0:
         return words * bits / flit_bits  # type: ignore[no-any-return]
     return words / tile * np.ceil(tile * bits / flit_bits - 1e-9)  # type: ignore[no-any-return]
 
 
 @njit
-def busiest(load: FloatArray, nodes: int) -> float:
+def busiest(mesh: MeshArrays, m: int, way: int) -> float:
     """Flits of the busiest link or port, in one direction."""
     most = 0.0
-    for r in range(nodes):
+    for r in range(mesh.level[m, NODES]):
         for port in range(6):
-            most = max(most, load[r, port])
+            most = max(most, mesh.load[way, r, port])
     return most
 
 
 @njit
-def clear(load: FloatArray, mark: IntArray) -> None:
+def clear(mesh: MeshArrays) -> None:
     """Set loads and marks of all links and ports back: nothing is sent."""
-    for r in range(mark.shape[0]):
+    for r in range(mesh.mark.shape[0]):
         for port in range(6):
-            mark[r, port] = -1
-            load[DOWN, r, port] = 0.0
-            load[UP, r, port] = 0.0
+            mesh.mark[r, port] = -1
+            mesh.load[DOWN, r, port] = 0.0
+            mesh.load[UP, r, port] = 0.0

@@ -17,10 +17,10 @@ from codesign.cost.columns import (
     STOP,
     TILE,
 )
-from codesign.cost.mesh import DOWN, NODES, PARENTS, UP, WIDTH, add_loads, busiest, clear, list_children, transfer_flits
+from codesign.cost.mesh import DOWN, KEY, NODE, PARENTS, UP, WIDTH, add_loads, busiest, clear, transfer_flits
 from codesign.cost.packed import Kernel
 from codesign.cost.sharing import distinct_children
-from codesign.mapping.nest import BYPASSED, DIM, IntArray, Nest
+from codesign.mapping.nest import BYPASSED, DIM, FACTOR, KIND, SPATIAL_X, IntArray, Nest
 
 
 @njit
@@ -35,6 +35,38 @@ def crossing(position: IntArray, m: int, t: int) -> tuple[int, int]:
                 inner = v
                 break
     return outer, inner
+
+
+@njit
+def list_children(kernel: Kernel, nest: Nest, m: int, t: int) -> int:
+    """Offset (as one number) and node of every child that the spatial loops of level m use, into `MeshArrays.child`; returns how many."""
+    loops, coef, unit, child, width = (
+        nest.loops,
+        kernel.coef,
+        kernel.mesh.unit,
+        kernel.mesh.child,
+        kernel.mesh.level[m, WIDTH],
+    )
+    start, stop, total = kernel.use[m, START], kernel.use[m, STOP], 1
+    for i in range(start, stop):
+        total *= loops[i, FACTOR]
+    for c in range(total):
+        rest, x, y, span_x, span_y, key = c, 0, 0, 1, 1, 0
+        for i in range(stop - 1, start - 1, -1):
+            factor = loops[i, FACTOR]
+            digit = rest % factor
+            rest //= factor
+            if loops[i, KIND] == SPATIAL_X:
+                x += digit * span_x
+                span_x *= factor
+            else:
+                y += digit * span_y
+                span_y *= factor
+            for a in range(coef.shape[1]):
+                key += unit[t, a] * coef[t, a, loops[i, DIM]] * kernel.outside[i, STEP_SIZE] * digit
+        child[KEY, c] = key
+        child[NODE, c] = y * width + x
+    return total
 
 
 @njit
@@ -56,7 +88,7 @@ def _add_tensor(
     kernel: Kernel, nest: Nest, m: int, t: int, compute_cycles: int, together: int, token: int
 ) -> tuple[int, float]:
     """Add the flits of one tensor to the links of the mesh below level m; the next token, and the energy."""
-    loops, use, mesh = nest.loops, kernel.use, kernel.mesh
+    mesh = kernel.mesh
     inner = crossing(nest.position, m, t)[1]
     is_output = t == nest.position.shape[1] - 1
     down, up = _parts(kernel, nest, t, inner, compute_cycles)
@@ -64,44 +96,38 @@ def _add_tensor(
     if inner < nest.position.shape[0] and together == 0 and _moves_whole(kernel, nest, t, inner):
         tile = 1.0 * kernel.counts[inner, t, TILE]
     for between in range(m + 1, inner):
-        distinct = distinct_children(kernel, loops, between, t)
+        distinct = distinct_children(kernel, nest.loops, between, t)
         down *= distinct
         up *= distinct
         tile *= distinct
-    total = list_children(
-        loops, use[m, START], use[m, STOP], t, mesh.level[m, WIDTH], kernel.coef, mesh.unit, kernel.outside, mesh.child
-    )
-    flits_down = transfer_flits(mesh.level[m], down, tile, mesh.bits[m, t])
-    flits_up = transfer_flits(mesh.level[m], up, tile, mesh.bits[m, t])
-    token, links_down, links_up = add_loads(
-        mesh.level[m], mesh.child, total, flits_down, flits_up, not is_output, mesh.load, mesh.mark, mesh.role, token
-    )
+    total = list_children(kernel, nest, m, t)
+    flits_down, flits_up = transfer_flits(mesh, m, t, down, tile), transfer_flits(mesh, m, t, up, tile)
+    token, links_down, links_up = add_loads(mesh, m, total, flits_down, flits_up, not is_output, token)
     # pJ of a hop stand for an element; every parent moves its part of it
     shares = (links_down * down + links_up * up) / mesh.level[m, PARENTS]
-    return token, shares * kernel.pair[m, t, HOP] * use[m, INSTANCES]
+    return token, shares * kernel.pair[m, t, HOP] * kernel.use[m, INSTANCES]
 
 
 @njit_apart
 def mesh_traffic(kernel: Kernel, nest: Nest, m: int, compute_cycles: int) -> float:
     """Count the flits of the mesh below level m, set `spent`'s cycles of it, and return its energy (rules N5-N9)."""
-    load, mark, nodes = kernel.mesh.load, kernel.mesh.mark, kernel.mesh.level[m, NODES]
-    token, energy = 0, 0.0
+    mesh, token, energy = kernel.mesh, 0, 0.0
     most_down, most_up = 0.0, 0.0
     for together in range(2):  # first tensors that take turns, then those that stream side by side
-        clear(load, mark)
+        clear(mesh)
         for t in range(nest.position.shape[1]):
             outer, inner = crossing(nest.position, m, t)
-            if outer < 0 or kernel.mesh.turns[inner] == together:
+            if outer < 0 or mesh.turns[inner] == together:
                 continue
             token, spent = _add_tensor(kernel, nest, m, t, compute_cycles, together, token)
             energy += spent
             if together == 0:
-                most_down += busiest(load[DOWN], nodes)
-                most_up += busiest(load[UP], nodes)
-                clear(load, mark)
+                most_down += busiest(mesh, m, DOWN)
+                most_up += busiest(mesh, m, UP)
+                clear(mesh)
         if together == 1:
-            most_down += busiest(load[DOWN], nodes)
-            most_up += busiest(load[UP], nodes)
+            most_down += busiest(mesh, m, DOWN)
+            most_up += busiest(mesh, m, UP)
     kernel.spent[m, MESH] = np.ceil(max(most_down, most_up) * ROUNDED)
     return energy
 

@@ -27,7 +27,6 @@ class Kernel(NamedTuple):
         level_int: ``L x 6`` capacity in bits, fan-out x, y, 1 if equal words are shared, 1 if peers forward, 1 if reads and
             writes take turns on one port.
         level: ``L x 4`` read and write bandwidth in words per cycle (0 unlimited), hops: constant, per copy.
-        macs: multiply-accumulates.
         mac_energy: pJ.
         reuse: value of `codesign.cost.arrays.Reuse`.
         inner: ``(N + 2) x D`` product of the factors of loops i.. of each dimension, where a tensor is stored at i.
@@ -58,7 +57,6 @@ class Kernel(NamedTuple):
     pair: FloatArray
     level_int: IntArray
     level: FloatArray
-    macs: int
     mac_energy: float
     reuse: int
     inner: IntArray
@@ -94,7 +92,6 @@ def make_kernel(problem: Problem, max_loops: int, imperfect: bool = False) -> Ke
         ),
         level_int=np.ascontiguousarray(np.stack(columns, axis=-1)),
         level=np.ascontiguousarray(np.concatenate([problem.bandwidth, problem.hops], axis=-1)),
-        macs=problem.macs,
         mac_energy=problem.mac_energy,
         reuse=problem.reuse,
         inner=np.ones((max_loops + 2, n_dims), np.int64),

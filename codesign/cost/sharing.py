@@ -36,17 +36,11 @@ def _enumerate_distinct(kernel: Kernel, loops: IntArray, m: int, t: int) -> int:
 
 
 @njit
-def diagonal_sums(f1: int, s1: int, f2: int, s2: int) -> int:
-    """Different sums of one of f1 multiples of s1 and one of f2 multiples of s2: the row-stationary diagonal (rule S3)."""
-    g = gcd(s1, s2)
-    return f1 * f2 - max(0, f1 - s2 // g) * max(0, f2 - s1 // g)
-
-
-@njit
-def _distinct_along(kernel: Kernel, loops: IntArray, m: int, t: int, i: int) -> int:
+def distinct_along(kernel: Kernel, loops: IntArray, m: int, t: int, i: int) -> int:
     """Different offsets along the axis that loop i moves, 1 when an earlier loop stands for it, 0 when not in closed form.
 
-    Loops over one dimension act as one: the outer steps by as much as the inner covers.
+    Loops over one dimension act as one: the outer steps by as much as the inner covers. Two dimensions make the row-stationary
+    diagonal: different sums of one of f1 multiples of s1 and one of f2 multiples of s2 (rule S3).
     """
     motion, outside = kernel.motion, kernel.outside
     d1, d2 = loops[i, DIM], -1
@@ -68,7 +62,9 @@ def _distinct_along(kernel: Kernel, loops: IntArray, m: int, t: int, i: int) -> 
             step2 = outside[j, STEP_SIZE]
     if d2 < 0:
         return f1  # type: ignore[no-any-return]
-    return diagonal_sums(f1, motion[t, d1, STEP] * step1, f2, motion[t, d2, STEP] * step2)
+    s1, s2 = motion[t, d1, STEP] * step1, motion[t, d2, STEP] * step2
+    g = gcd(s1, s2)
+    return f1 * f2 - max(0, f1 - s2 // g) * max(0, f2 - s1 // g)  # type: ignore[no-any-return]
 
 
 @njit
@@ -81,7 +77,7 @@ def distinct_children(kernel: Kernel, loops: IntArray, m: int, t: int) -> int:
     distinct = 0 if kernel.tensor[t, ENTANGLED] == 1 else 1
     for i in range(use[m, START], use[m, STOP]):
         if kernel.motion[t, loops[i, DIM], AXIS] >= 0:
-            distinct *= _distinct_along(kernel, loops, m, t, i)
+            distinct *= distinct_along(kernel, loops, m, t, i)
     if distinct == 0:
         return _enumerate_distinct(kernel, loops, m, t)
     return distinct

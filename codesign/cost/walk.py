@@ -1,6 +1,6 @@
 """The walk of a nest that every count begins with: loops, fan-outs in use, tile sizes (rules C1, C2, I1, I2 of docs/reference/cost-model.md)."""
 
-from codesign.core.jit import njit
+from codesign.core.jit import njit, njit_inline
 from codesign.cost.columns import (
     AXES,
     BEFORE,
@@ -39,6 +39,15 @@ def scan_loops(kernel: Kernel, nest: Nest, count: int) -> int:
     if status == VALID:
         _size_tiles(kernel, nest.loops, count)
     return status
+
+
+@njit_inline
+def mac_count(kernel: Kernel) -> int:
+    """Multiply-accumulates of the computation: the product of its bounds."""
+    macs = 1
+    for d in range(kernel.bounds.shape[0]):
+        macs *= kernel.bounds[d]
+    return macs
 
 
 @njit

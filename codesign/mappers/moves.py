@@ -84,17 +84,21 @@ def change_state(space: MapSpace, state: MapState, random: RandomState) -> None:
     if n_movable > 1 and kind < 0.70:
         p = space.movable[below(random, n_movable)]
         q = space.movable[below(random, n_movable)]
-        if _allows(space, p, state.slot[q]) and _allows(space, q, state.slot[p]):
-            state.slot[p], state.slot[q] = state.slot[q], state.slot[p]
+        at_p, at_q = state.slot[p], state.slot[q]
+        if is_among(space.choices[p], space.n_choices[p], at_q) and is_among(
+            space.choices[q], space.n_choices[q], at_p
+        ):
+            state.slot[p], state.slot[q] = at_q, at_p
         return
     move_dim(state.order, space.n_free, random)
 
 
 @njit
-def _allows(space: MapSpace, prime: int, slot: int) -> bool:
+def is_among(row: IntArray, many: int, value: int) -> bool:
+    """Whether a value stands among the first entries of a row."""
     found = False
-    for i in range(space.n_choices[prime]):
-        found = found or space.choices[prime, i] == slot
+    for i in range(many):
+        found = found or row[i] == value
     return found
 
 

@@ -8,7 +8,8 @@ import numpy as np
 from codesign.core.jit import njit, njit_apart
 from codesign.cost.columns import AXES, CAPACITY, CYCLES, READS, TILE, UPDATES, WORDS
 from codesign.cost.kernel import score
-from codesign.cost.packed import VALID, Kernel
+from codesign.cost.packed import VALID
+from codesign.cost.walk import mac_count
 from codesign.mapping.nest import BYPASSED, DIM, FACTOR, KIND, LEVEL, TEMPORAL, FloatArray, IntArray, Nest
 from codesign.tensorization.encoding import (
     ARRAY_OVERHEAD,
@@ -124,19 +125,15 @@ def _append(nest: IntArray, n: int, dim: int, factor: int) -> int:
 
 
 @njit
-def _set_padded(problem: ProgramArrays, choice: int, loops: IntArray, count: int) -> int:
-    """Write the padded computation into the kernel; returns its multiply-accumulates (Q1)."""
+def _set_padded(problem: ProgramArrays, choice: int, loops: IntArray, count: int) -> None:
+    """Write the padded computation into the kernel (Q1)."""
     kernel = problem.kernel
     for d in range(kernel.bounds.shape[0]):
         kernel.bounds[d] = problem.tile[choice, d]
     for i in range(count):
         kernel.bounds[loops[i, DIM]] *= loops[i, FACTOR]
-    macs = 1
-    for d in range(kernel.bounds.shape[0]):
-        macs *= kernel.bounds[d]
     for t in range(kernel.tensor.shape[0]):
         kernel.tensor[t, WORDS] = box_words(kernel.terms, kernel.first_term, kernel.tensor[t, AXES], t, kernel.bounds)
-    return macs
 
 
 @njit
@@ -205,17 +202,6 @@ def _fill_part(problem: ProgramArrays, choice: int, loops: IntArray, count: int,
 
 
 @njit
-def _with_macs(kernel: Kernel, macs: int) -> Kernel:
-    """The packed problem with the multiply-accumulates of the padded bounds."""
-    return Kernel(
-        kernel.bounds, kernel.terms, kernel.first_term, kernel.motion, kernel.coef, kernel.tensor, kernel.element_bits,
-        kernel.pair, kernel.level_int, kernel.level, macs, kernel.mac_energy, kernel.reuse, kernel.inner,
-        kernel.outside, kernel.use, kernel.extent, kernel.counts, kernel.spent, kernel.shift, kernel.offsets,
-        kernel.meshes, kernel.mesh, kernel.imperfect, kernel.busy, kernel.along,
-    )  # fmt: skip
-
-
-@njit
 def score_program(
     problem: ProgramArrays, choice: int, loops: IntArray, count: int, host: int, result: FloatArray
 ) -> int:
@@ -233,7 +219,7 @@ def score_program(
         `FITS` or `TOO_LARGE`; latency and energy are infinite for the latter.
     """
     kernel, constants, part = problem.kernel, problem.constants, problem.part
-    macs = _set_padded(problem, choice, loops, count)
+    _set_padded(problem, choice, loops, count)
     n = _build_nest(problem, choice, loops, count, host)
     result[LATENCY] = np.inf
     result[ENERGY] = np.inf
@@ -241,7 +227,7 @@ def score_program(
     result[USED_BITS] = part_bits(problem, part) * (2 if host > 0 else 1)
     if result[USED_BITS] > kernel.level_int[SCRATCHPAD, CAPACITY]:
         return TOO_LARGE
-    status, energy, _ = score(_with_macs(kernel, macs), Nest(problem.loops, problem.position), n)
+    status, energy, _ = score(kernel, Nest(problem.loops, problem.position), n)
     if status != VALID:
         return TOO_LARGE
     calls = 1.0
@@ -250,7 +236,7 @@ def score_program(
         calls *= -(-problem.bounds[d] // problem.tile[choice, d])
     made = calls / (trips * inner)
     dram, parts = 0.0, 0.0
-    energy -= macs * kernel.mac_energy
+    energy -= mac_count(kernel) * kernel.mac_energy
     dram_pj = 0.0
     for t in range(kernel.tensor.shape[0]):
         moved, spent_pj, charged_pj = _transfer(problem, t, result)

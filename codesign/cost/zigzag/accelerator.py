@@ -11,10 +11,8 @@ from typing import Any
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.fields import Fields, describe
+from codesign.formats.zigzag.architecture import OPERANDS, read_accelerator, read_reach
 from codesign.workloads.computation import Role
-
-OPERANDS = {"I1": Role.INPUT, "I2": Role.WEIGHT, "O": Role.OUTPUT}
-"""Memory operand -> what it is to the hardware."""
 
 DIRECTIONS = ("tl", "fl", "th", "fh")
 """Data moves of one memory and operand: to the level below, from it, to the level above, from it."""
@@ -115,24 +113,9 @@ def accelerator_from_zigzag(value: Any, where: str = "accelerator") -> Accelerat
     Raises:
         UserError: It is malformed, or an operand has no memory or no outermost one that serves the whole array.
     """
-    fields = Fields(value, where)
-    name = fields.text("name", "accelerator")
-    array = fields.child("operational_array")
-    names, sizes = array.names("dimensions"), array.items("sizes")
-    mac_energy = array.number("unit_energy", least=0)
-    array.number("unit_area", None, least=0)
-    array.finish()
-    if len(names) != len(sizes):
-        raise UserError(f"{len(names)} dimensions but {len(sizes)} sizes", where=array.where)
-    for dim, size in zip(names, sizes, strict=True):
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise UserError(f"size of {dim} must be an integer >= 1, got {describe(size)}", where=array.where)
-    memories = fields.raw("memories")
-    fields.finish()
-    if not isinstance(memories, dict) or not memories:
-        raise UserError(f"`memories` must hold named memories, got {describe(memories)}", where=where)
-    read = tuple(_memory(key, item, names, f"{where}: memory {key!r}") for key, item in memories.items())
-    result = Accelerator(name, read, tuple(zip(names, sizes, strict=True)), mac_energy)
+    name, sizes, mac_energy, memories = read_accelerator(value, where)
+    read = tuple(_memory(key, item, sizes, f"{where}: memory {key!r}") for key, item in memories.items())
+    result = Accelerator(name, read, tuple(sizes.items()), mac_energy)
     _check(result, where)
     return result
 
@@ -172,7 +155,7 @@ def _check_ports(memory: Memory, role: Role, operand: str, *, is_top: bool, wher
             )
 
 
-def _memory(name: str, value: Any, array: list[str], where: str) -> Memory:
+def _memory(name: str, value: Any, sizes: dict[str, int], where: str) -> Memory:
     fields = Fields(value, where)
     if fields.flag("auto_cost_extraction", False):
         raise UserError("`auto_cost_extraction` cannot be followed", where=where, hint="give r_cost and w_cost")
@@ -181,14 +164,7 @@ def _memory(name: str, value: Any, array: list[str], where: str) -> Memory:
     fields.text("mem_type", None)
     # supporting double buffering costs nothing by itself: it is used where the tiles leave room (rule Z12)
     fields.flag("double_buffering_support", False)
-    operands = fields.names("operands")
-    for operand in operands:
-        if operand not in OPERANDS:
-            raise unknown_name("operand", operand, OPERANDS, where=where)
-    served = fields.names("served_dimensions")
-    for dim in served:
-        if dim not in array:
-            raise unknown_name("array dimension", dim, array, where=where)
+    operands, served = read_reach(fields, sizes)
     memory = Memory(
         name=name,
         size_bits=fields.integer("size", least=1),

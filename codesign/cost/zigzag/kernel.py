@@ -127,11 +127,16 @@ def tile_elements(layer: Layer, sizes: Sizes, order: Order, t: int, v: int, p: i
 
 
 @njit_inline
+def is_partial(layer: Layer, order: Order, t: int, v: int, p: int) -> bool:
+    """Whether partial sums cross the boundary below level v, the level inside it being cut after p loops."""
+    is_output = t == layer.relevant.shape[0] - 1
+    return is_output and (order.reduces[p] == 1 or layer.reduces_above[v] == 1)  # type: ignore[no-any-return]
+
+
+@njit_inline
 def stored_bits(layer: Layer, order: Order, t: int, v: int, p: int) -> int:
     """Width that a level v which begins after p loops reckons with for an element of tensor t (rule Z5)."""
-    if t == layer.relevant.shape[0] - 1 and (order.reduces[p] == 1 or layer.reduces_above[v] == 1):
-        return layer.partial_bits
-    return layer.bits[t]  # type: ignore[no-any-return]
+    return layer.partial_bits if is_partial(layer, order, t, v, p) else layer.bits[t]
 
 
 @njit_inline
@@ -175,32 +180,38 @@ def boost(layer: Layer, sizes: Sizes, t: int, v: int) -> float:
     return sizes.boost[t, stage]  # type: ignore[no-any-return]
 
 
+@njit_inline
+def count_boundary(
+    layer: Layer, t: int, v: int, elements: float, transfers: float, partial: bool, energy: float, words: FloatArray
+) -> float:
+    """Word accesses of what crosses the boundary below level v of tensor t, into `words` (``T x V x 4``); `energy` and theirs (rules Z7 to Z10)."""
+    is_output = t == layer.relevant.shape[0] - 1
+    bits = layer.partial_bits if partial else layer.bits[t]
+    for side in range(2):  # the level above the boundary, then the one below it
+        level = v - side
+        moved = elements * boost(layer, layer.fraction, t, v) if side == 0 else elements
+        for direction in range(4):
+            if level < 0 or not moves(is_output, partial, side, direction):
+                continue
+            port = layer.port[t, level, direction]
+            count = word_accesses(layer, port, moved, bits, transfers, layer.units[t, level])
+            words[t, level, direction] = count
+            energy += count * layer.port_energy[port, 0 if direction in (TO_LOW, TO_HIGH) else 1]
+    return energy
+
+
 @njit
 def count_words(layer: Layer, order: Order, allocation: Allocation, words: FloatArray) -> float:
     """Word accesses by tensor, level and direction into `words` (``T x V x 4``); returns the energy (rules Z6-Z10)."""
-    n = order.dim.shape[0]
-    n_tensors = layer.relevant.shape[0]
-    total = order.cycles[n]
+    n_tensors, total = layer.relevant.shape[0], order.cycles[-1]
     energy = layer.mac_energy
     words[:] = 0.0
     for t in range(n_tensors):
-        is_output = t == n_tensors - 1
-        inside = 0 if is_output else skip_irrelevant(layer, order, t, 0)
+        inside = 0 if t == n_tensors - 1 else skip_irrelevant(layer, order, t, 0)
         elements = 1.0
         for v in range(layer.n_levels[t]):
-            transfers = total / order.cycles[inside]
-            partial = is_output and (order.reduces[inside] == 1 or layer.reduces_above[v] == 1)
-            bits = layer.partial_bits if partial else layer.bits[t]
-            for side in range(2):  # the level above the boundary, then the one below it
-                level = v - side
-                moved = elements * boost(layer, layer.fraction, t, v) if side == 0 else elements
-                for direction in range(4):
-                    if level < 0 or not moves(is_output, partial, side, direction):
-                        continue
-                    port = layer.port[t, level, direction]
-                    count = word_accesses(layer, port, moved, bits, transfers, layer.units[t, level])
-                    words[t, level, direction] = count
-                    energy += count * layer.port_energy[port, 0 if direction in (TO_LOW, TO_HIGH) else 1]
+            partial = is_partial(layer, order, t, v, inside)
+            energy = count_boundary(layer, t, v, elements, total / order.cycles[inside], partial, energy, words)
             inside = skip_irrelevant(layer, order, t, allocation.cut[t, v])
             elements = round_half_up(allocation.tile[t, v])
     return energy

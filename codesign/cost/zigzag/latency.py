@@ -14,6 +14,7 @@ from codesign.cost.zigzag.kernel import (
     Allocation,
     Order,
     boost,
+    is_partial,
     moves,
     round_half_up,
     skip_irrelevant,
@@ -122,7 +123,7 @@ def _fill_transfers(layer: Layer, order: Order, whole: Order, allocation: Alloca
         elements, idle = 1.0, 1.0
         for v in range(layer.n_levels[t]):
             period = order.cycles[inside]
-            partial = is_output and (order.reduces[inside] == 1 or layer.reduces_above[v] == 1)
+            partial = is_partial(layer, order, t, v, inside)
             bits = layer.partial_bits if partial else layer.bits[t]
             transfers.period[t, v] = period
             transfers.times[t, v] = order.cycles[n] / period

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from codesign.core.errors import UserError, unknown_name
-from codesign.cost.zigzag.accelerator import OPERANDS, Accelerator
+from codesign.cost.zigzag.accelerator import Accelerator
+from codesign.formats.zigzag.architecture import OPERANDS
 from codesign.workloads.computation import Computation, Role
 
 Unrolling = tuple[tuple[str, tuple[tuple[str, int], ...]], ...]

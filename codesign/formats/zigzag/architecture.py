@@ -13,10 +13,13 @@ from typing import Any
 from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, Fanout, LevelKind, StorageLevel
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.fields import Fields, describe
+from codesign.workloads.computation import Role
 
 _log = logging.getLogger(__name__)
 
-_ROLES = {"I1": "input", "I2": "weight", "O": "output"}
+OPERANDS = {"I1": Role.INPUT, "I2": Role.WEIGHT, "O": Role.OUTPUT}
+"""Memory operand -> what it is to the hardware."""
+
 _Mesh = tuple[int, int]
 
 
@@ -26,23 +29,16 @@ def architecture_from_zigzag(value: Any, where: str = "accelerator") -> Architec
     Raises:
         UserError: It is malformed, or the memories do not form one chain.
     """
-    fields = Fields(value, where)
-    name = fields.text("name", "accelerator")
-    array = fields.child("operational_array")
-    sizes = _array_sizes(array)
-    mac = Arithmetic(energy_pj=array.number("unit_energy", least=0))
-    array.number("unit_area", None, least=0)
-    array.finish()
-    memories = fields.raw("memories")
-    fields.finish()
-    if not isinstance(memories, dict) or not memories:
-        raise UserError(f"`memories` must hold named memories, got {describe(memories)}", where=where)
+    name, sizes, mac_energy, memories = read_accelerator(value, where)
+    if sum(size > 1 for size in sizes.values()) > 2:
+        text = f"an array of {len(sizes)} dimensions cannot be expressed; X and Y are all"
+        raise UserError(text, where=f"{where}, `operational_array`")
     read = [_read_memory(key, item, sizes, f"{where}: memory {key!r}") for key, item in memories.items()]
     ordered = _outermost_first(read, list(memories))
     meshes = [mesh for _, mesh in ordered] + [_mesh_of(sizes, ())]
     if meshes[0] != (1, 1):
         raise UserError("the outermost memory must serve the whole array", where=where)
-    if ordered[0][0].keep != frozenset(_ROLES.values()):
+    if ordered[0][0].keep != frozenset(role.value for role in OPERANDS.values()):
         raise UserError(
             f"the outermost memory {ordered[0][0].name!r} must hold all operands",
             where=where,
@@ -57,7 +53,7 @@ def architecture_from_zigzag(value: Any, where: str = "accelerator") -> Architec
             )
         levels.append(replace(level, fanout=Fanout(inner[0] // outer[0], inner[1] // outer[1])))
     _log.warning("%s: areas have no unit there and are left out", where)
-    return Architecture(name, tuple(levels), mac)
+    return Architecture(name, tuple(levels), Arithmetic(energy_pj=mac_energy))
 
 
 def _outermost_first(read: list[tuple[StorageLevel, _Mesh]], listed: list[str]) -> list[tuple[StorageLevel, _Mesh]]:
@@ -65,19 +61,37 @@ def _outermost_first(read: list[tuple[StorageLevel, _Mesh]], listed: list[str]) 
     return sorted(read, key=lambda entry: (math.prod(entry[1]), -listed.index(entry[0].name)))
 
 
-def _array_sizes(array: Fields) -> dict[str, int]:
-    """Size by dimension; at most two may exceed 1."""
+def read_accelerator(value: Any, where: str) -> tuple[str, dict[str, int], float, dict[str, Any]]:
+    """What both forms of an accelerator begin with: its name, sizes by array dimension, energy of a MAC, and what the file says of each memory."""
+    fields = Fields(value, where)
+    name = fields.text("name", "accelerator")
+    array = fields.child("operational_array")
     names, sizes = array.names("dimensions"), array.items("sizes")
+    mac_energy = array.number("unit_energy", least=0)
+    array.number("unit_area", None, least=0)
+    array.finish()
     if len(names) != len(sizes):
         raise UserError(f"{len(names)} dimensions but {len(sizes)} sizes", where=array.where)
-    result = {}
-    for name, size in zip(names, sizes, strict=True):
+    for dim, size in zip(names, sizes, strict=True):
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise UserError(f"size of {name} must be an integer >= 1, got {describe(size)}", where=array.where)
-        result[name] = size
-    if sum(size > 1 for size in result.values()) > 2:
-        raise UserError(f"an array of {len(names)} dimensions cannot be expressed; X and Y are all", where=array.where)
-    return result
+            raise UserError(f"size of {dim} must be an integer >= 1, got {describe(size)}", where=array.where)
+    memories = fields.raw("memories")
+    fields.finish()
+    if not isinstance(memories, dict) or not memories:
+        raise UserError(f"`memories` must hold named memories, got {describe(memories)}", where=where)
+    return name, dict(zip(names, sizes, strict=True)), mac_energy, memories
+
+
+def read_reach(fields: Fields, sizes: dict[str, int]) -> tuple[list[str], list[str]]:
+    """Operands that a memory holds, and array dimensions that it serves."""
+    operands, served = fields.names("operands"), fields.names("served_dimensions")
+    for operand in operands:
+        if operand not in OPERANDS:
+            raise unknown_name("operand", operand, OPERANDS, where=fields.where)
+    for dim in served:
+        if dim not in sizes:
+            raise unknown_name("array dimension", dim, sizes, where=fields.where)
+    return operands, served
 
 
 def axes_of(sizes: dict[str, int]) -> dict[str, str]:
@@ -107,14 +121,7 @@ def _read_memory(name: str, value: Any, sizes: dict[str, int], where: str) -> tu
         if fields.flag(key, False):
             raise UserError(f"`{key}` cannot be expressed", where=where)
     fields.text("mem_type", None)
-    operands = fields.names("operands")
-    for operand in operands:
-        if operand not in _ROLES:
-            raise unknown_name("operand", operand, _ROLES, where=where)
-    served = tuple(fields.names("served_dimensions"))
-    for dim in served:
-        if dim not in sizes:
-            raise unknown_name("array dimension", dim, sizes, where=where)
+    operands, served = read_reach(fields, sizes)
     read_bits, write_bits = _ports(fields, where)
     fields.finish()
     level = StorageLevel(
@@ -122,12 +129,12 @@ def _read_memory(name: str, value: Any, sizes: dict[str, int], where: str) -> tu
         kind=LevelKind.DRAM if "dram" in name.lower() else LevelKind.SRAM if served else LevelKind.REGISTERS,
         capacity_bytes=size / 8,
         word_bits=read_bits,
-        keep=frozenset(_ROLES[o] for o in operands),
+        keep=frozenset(OPERANDS[o].value for o in operands),
         read_bandwidth_words_per_cycle=1.0,
         write_bandwidth_words_per_cycle=write_bits / read_bits,
         energy=AccessEnergy(read_cost, write_cost * read_bits / write_bits, write_cost * read_bits / write_bits),
     )
-    return level, _mesh_of(sizes, served)
+    return level, _mesh_of(sizes, tuple(served))
 
 
 def _ports(fields: Fields, where: str) -> tuple[int, int]:

@@ -12,8 +12,8 @@ from enum import Enum
 
 from codesign.arch.architecture import Fanout
 from codesign.core.errors import UserError
-from codesign.mappers.cosa.linear import LinearProgram, Row
 from codesign.mappers.cosa.matrices import Matrices, Reading, make_matrices
+from codesign.mappers.cosa.solvers import LinearProgram, Row
 from codesign.mappers.resident_orders import Chain, chain_phase, make_chains
 from codesign.mapping.constraints import Constraints, MappingProblem
 from codesign.mapping.space import make_space
@@ -182,20 +182,8 @@ def make_program(problem: MappingProblem, settings: Settings) -> Program:
     ]
     group_of = {p: g for g, members in enumerate(groups.values()) for p in members}
     counts = tuple(len(members) for members in groups.values())
-    builder = _Builder(problem, settings, matrices, network, counts, tuple(places))
-    chains, linear = builder.build()
-    return Program(
-        problem,
-        settings,
-        matrices,
-        tuple(places),
-        tuple(group_of[p] for p in range(len(group_of))),
-        chains,
-        linear,
-        tuple(builder.weighted),
-        tuple(tuple(gain) for gain in builder.gains),
-        network,
-    )
+    order = tuple(group_of[p] for p in range(len(group_of)))
+    return _Builder(problem, settings, matrices, network, counts, tuple(places)).build(order)
 
 
 def flattened(problem: MappingProblem) -> MappingProblem:
@@ -239,7 +227,13 @@ class _Builder:
         counts: tuple[int, ...],
         places: tuple[Place, ...],
     ) -> None:
-        self.settings, self.matrices, self.network, self.places = settings, matrices, network, places
+        self.problem, self.settings, self.matrices, self.network, self.places = (
+            problem,
+            settings,
+            matrices,
+            network,
+            places,
+        )
         self.levels = problem.architecture.levels
         self.roles = tuple(t.role for t in problem.computation.tensors)
         self.counts = counts
@@ -247,11 +241,10 @@ class _Builder:
         self.integral = [True] * len(places)
         self.cost = [0.0] * len(places)
         self.rows: list[Row] = []
-        self.weighted: list[float] = []
         self.gains: list[list[tuple[int, float]]] = []
 
-    def build(self) -> tuple[tuple[Chain, ...], LinearProgram]:
-        """The chains and the finished program."""
+    def build(self, group_of: tuple[int, ...]) -> Program:
+        """The finished program."""
         chains = make_chains(self.matrices.relevant)
         choice = [self._add(1.0, True) for _ in chains]
         saving = self._add(0.0, False, -1.0)
@@ -266,11 +259,15 @@ class _Builder:
         for i, place in enumerate(self.places):
             self.cost[i] = sum(self._place_costs(place))
         self._savings(chains, choice, saving)
-        self.weighted = list(self.cost)
+        weighted = list(self.cost)
         if self.settings.form is Form.BALANCE:
             self._balance(saving)
+            weighted.append(0.0)
         linear = LinearProgram(tuple(self.upper), tuple(self.integral), tuple(self.cost), tuple(self.rows))
-        return chains, linear
+        gains = tuple(tuple(gain) for gain in self.gains)
+        return Program(
+            self.problem, self.settings, self.matrices, self.places, group_of, chains, linear, tuple(weighted), gains, self.network
+        )  # fmt: skip
 
     def _add(self, upper: float, integral: bool, cost: float = 0.0) -> int:
         self.upper.append(upper)
@@ -361,7 +358,6 @@ class _Builder:
         self.cost = [0.0] * len(self.cost)
         most = sum(abs(c) * self.upper[i] for i, c in terms) + 1.0
         distance = self._add(most, False, 1.0)
-        self.weighted.append(0.0)
         self.rows.append(Row(((distance, 1.0), *((i, -c) for i, c in terms)), 0.0, None))
         self.rows.append(Row(((distance, 1.0), *terms), 0.0, None))
 

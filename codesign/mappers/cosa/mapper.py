@@ -156,6 +156,11 @@ class _Chooser:
         self.kept: list[tuple[float, MapState]] = []
         self.evaluated = 0
 
+    @property
+    def left(self) -> int:
+        """Mappings that may still be scored."""
+        return 1 << 62 if self.budget.evaluations is None else self.budget.evaluations - self.evaluated
+
     def seconds_left(self) -> float | None:
         """Of the time limit; at least a millisecond."""
         if self.budget.time_limit_s is None:
@@ -168,7 +173,7 @@ class _Chooser:
 
     def offer(self, state: MapState) -> Cost | None:
         """Score a state as it stands; its cost if it is valid."""
-        if self.budget.evaluations is not None and self.evaluated >= self.budget.evaluations:
+        if self.left < 1:
             return None
         self.evaluated += 1
         cost = self.encoded.cost_of(state)
@@ -179,14 +184,13 @@ class _Chooser:
 
     def refine(self, schedule: Schedule) -> None:
         """Let the kernel order the loops of a schedule."""
-        left = 1 << 62 if self.budget.evaluations is None else self.budget.evaluations - self.evaluated
-        if left < 1:
+        if self.left < 1:
             return
         state = outermost_state(self.encoded.space)
         copy_state(schedule.state, state)
         scratch, program = outermost_state(self.encoded.space), schedule.program
         orders = chain_orders(self.encoded.space, program.chains, program.matrices.relevant)
-        value, scored = choose_orders(self.scorer, state, scratch, orders, left)
+        value, scored = choose_orders(self.scorer, state, scratch, orders, self.left)
         self.evaluated += int(scored)
         self._keep(state, value)
 
@@ -194,12 +198,11 @@ class _Chooser:
         """Polish the best of the valid states seen, best first, then the one with all loops outermost."""
         best = [start for _, start in sorted(self.kept, key=lambda item: item[0])[:count]]
         for start in (*best, outermost_state(self.encoded.space)):
-            left = 1 << 62 if self.budget.evaluations is None else self.budget.evaluations - self.evaluated
             if self.spent():
                 return
             state, trial, other = (outermost_state(self.encoded.space) for _ in range(3))
             copy_state(start, state)
-            value, scored = polish(self.scorer, state, (trial, other), orders, left)
+            value, scored = polish(self.scorer, state, (trial, other), orders, self.left)
             self.evaluated += int(scored)
             self._keep(state, value)
 

@@ -46,7 +46,10 @@ def polish(
                     if trial.slot[p] == state.slot[p]:
                         continue
                     left = limit - scored
-                    value, more = _moved(scorer, state, trial, p, pairs, best, left)
+                    if pairs:
+                        value, more = _second_move(scorer, state, trial, p, best, left)
+                    else:
+                        value, more = value_of_state(scorer, trial), 1
                     scored += more
                     if value < best:
                         copy_state(trial, state)
@@ -60,20 +63,10 @@ def polish(
 
 
 @njit
-def _moved(
-    scorer: Scorer, state: MapState, trial: MapState, first: int, pairs: bool, bound: float, limit: int
-) -> tuple[float, int]:
-    """The value of `trial`, or with `pairs` the first one below `bound` after moving a second prime; the mappings scored."""
-    if pairs:
-        return _second_move(scorer, state, trial, first, bound, limit)
-    return value_of_state(scorer, trial), 1
-
-
-@njit
 def _second_move(
     scorer: Scorer, state: MapState, trial: MapState, first: int, bound: float, limit: int
 ) -> tuple[float, int]:
-    """Move a second prime of `trial` until the value is below `bound`; the last value and the mappings scored."""
+    """Move a second prime of `trial` until the value is below `bound`; that value, else infinity, and the mappings scored."""
     scored, space = 0, scorer.space
     for q in range(first + 1, space.prime.shape[0]):
         if _repeats(space, state, q, first):

@@ -8,7 +8,7 @@ from codesign.cost.columns import TILE
 from codesign.cost.packed import VALID
 from codesign.mappers.cosa.decode import decode
 from codesign.mappers.cosa.integer_program import Form, Program, Settings, make_program
-from codesign.mappers.cosa.solvers import EFFORT, Solution, Solver, solve, with_cuts
+from codesign.mappers.cosa.solvers import EFFORT, Solution, Solver, solve
 from codesign.mappers.driver import Encoded
 from codesign.mapping.space import MapState
 
@@ -56,12 +56,11 @@ def solve_program(
     forbidden: tuple[tuple[int, ...], ...] = (),
 ) -> Solution:
     """Solve a program; of all schedules in best balance, the one with the least weighted objective is taken."""
-    width = len(program.places)
-    linear = with_cuts(program.linear, forbidden, width)
+    linear = program.linear.without(forbidden)
     found = solve(linear, solver, time_limit_s=time_limit_s, effort=effort)
     if program.settings.form is Form.WEIGHTED or not found.values:
         return found
-    tie_break = with_cuts(program.tie_break(found.objective), forbidden, width)
+    tie_break = program.tie_break(found.objective).without(forbidden)
     second = solve(tie_break, solver, time_limit_s=time_limit_s, effort=effort)
     seconds = found.seconds + second.seconds
     if not second.values:

@@ -1,4 +1,4 @@
-"""Solvers behind one function: OR-Tools' CP-SAT, the HiGHS inside its model builder, Gurobi where the user has it.
+"""A mixed-integer program as a value, and its solvers behind one function: OR-Tools' CP-SAT, the HiGHS inside its model builder, Gurobi where the user has it.
 
 CP-SAT's own limit is deterministic (its count of its work), HiGHS and Gurobi are given a generous time that the programs here use a
 thousandth of; so the same program has the same answer on a busy machine unless the caller sets a shorter time.
@@ -18,7 +18,6 @@ from typing import Any
 from codesign.core import clock
 from codesign.core.errors import MissingDependencyError
 from codesign.core.interruption import solved
-from codesign.mappers.cosa.linear import LinearProgram, Row
 
 SCALE = 10**6
 """CP-SAT knows integers only: one bit of a logarithm is so many units. Rounding moves a limit by at most 0.5 / SCALE bits a prime
@@ -29,6 +28,66 @@ FIRST_EFFORT = 0.1
 
 EFFORT = 30.0
 """Default limit per program: seconds; for CP-SAT its deterministic time (about as many seconds of one core)."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """``low <= sum(coefficient * variable) <= high``.
+
+    Args:
+        terms: Pairs (variable, coefficient).
+        low: None is unbounded.
+        high: None is unbounded.
+    """
+
+    terms: tuple[tuple[int, float], ...]
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class LinearProgram:
+    """Minimise ``sum(cost * x)`` over non-negative variables.
+
+    Args:
+        upper: Largest value of each variable.
+        integral: Whether it must be whole. The others may stand in rows with coefficients +1 and -1 only.
+        cost: Objective coefficient of each variable.
+        rows: The constraints.
+    """
+
+    upper: tuple[float, ...]
+    integral: tuple[bool, ...]
+    cost: tuple[float, ...]
+    rows: tuple[Row, ...]
+
+    def value(self, solution: tuple[float, ...]) -> float:
+        """The objective at a solution."""
+        return sum(c * x for c, x in zip(self.cost, solution, strict=True))
+
+    def without(self, forbidden: Iterable[tuple[int, ...]]) -> "LinearProgram":
+        """The program with a no-good cut per forbidden point of its first variables, in rows any MIP solver understands.
+
+        Counts are not binary: "differs from the point" is "some variable lies above or below it", one binary for either.
+        """
+        upper, rows = list(self.upper), list(self.rows)
+        for point in forbidden:
+            sides = []
+            for i, value in enumerate(point):
+                for above in (True, False):
+                    room = upper[i] - value if above else value
+                    if room < 1:
+                        continue
+                    side = len(upper)
+                    upper.append(1.0)
+                    sides.append(side)
+                    if above:  # side = 1 makes x >= value + 1
+                        rows.append(Row(((i, 1.0), (side, -(value + 1.0))), 0.0, None))
+                    else:  # side = 1 makes x <= value - 1
+                        rows.append(Row(((i, 1.0), (side, upper[i] - value + 1.0)), None, upper[i]))
+            rows.append(Row(tuple((s, 1.0) for s in sides), 1.0, None))
+        more = len(upper) - len(self.upper)
+        return LinearProgram(tuple(upper), (*self.integral, *[True] * more), (*self.cost, *[0.0] * more), tuple(rows))
 
 
 class Solver(Enum):
@@ -114,38 +173,6 @@ def solve(
     values = tuple(float(round(x)) if whole else x for x, whole in zip(values, program.integral, strict=False))
     objective = program.value(values) if values else math.inf
     return Solution(status, values, objective, min(bound, objective), clock.cpu_seconds() - started)
-
-
-def with_cuts(program: LinearProgram, forbidden: Iterable[tuple[int, ...]], width: int) -> LinearProgram:
-    """The program with a no-good cut per forbidden point, in rows any MIP solver understands.
-
-    Counts are not binary: "differs from the point" is "some variable lies above or below it", one binary for either.
-
-    Args:
-        program: What to add the cuts to.
-        forbidden: Values of the first `width` variables that are not wanted any more.
-        width: How many variables a point names.
-    """
-    upper, integral, cost = list(program.upper), list(program.integral), list(program.cost)
-    rows = list(program.rows)
-    for point in forbidden:
-        sides = []
-        for i in range(width):
-            for above in (True, False):
-                room = upper[i] - point[i] if above else point[i]
-                if room < 1:
-                    continue
-                upper.append(1.0)
-                integral.append(True)
-                cost.append(0.0)
-                side = len(upper) - 1
-                sides.append(side)
-                if above:  # side = 1 makes x >= point + 1
-                    rows.append(Row(((i, 1.0), (side, -(point[i] + 1.0))), 0.0, None))
-                else:  # side = 1 makes x <= point - 1
-                    rows.append(Row(((i, 1.0), (side, upper[i] - point[i] + 1.0)), None, upper[i]))
-        rows.append(Row(tuple((s, 1.0) for s in sides), 1.0, None))
-    return LinearProgram(tuple(upper), tuple(integral), tuple(cost), tuple(rows))
 
 
 def _scaled(value: float) -> int:

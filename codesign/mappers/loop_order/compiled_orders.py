@@ -4,6 +4,7 @@ LOMA (Symons et al., AICAS 2021) tries every order; SALSA (Jung et al., AICAS 20
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,25 +21,47 @@ from codesign.mapping.nest import FloatArray, IntArray
 from codesign.mapping.space import shuffle
 
 
+class OrderScorer(NamedTuple):
+    """A layer whose orders are scored.
+
+    Attributes:
+        layer: Its arrays.
+        work: Scratch, left with the order scored last.
+        kinds: ``S x 2`` (dimension, iterations) of every different loop; an order is a row of places in it.
+        even: Whether tensors that share a memory cut the order at the same place.
+        objective: See `codesign.mappers.driver.value_of`.
+    """
+
+    layer: Layer
+    work: Workspace
+    kinds: IntArray
+    even: bool
+    objective: int
+
+
 @njit
-def score_order(layer: Layer, work: Workspace, even: bool, objective: int, start: int, limit: float) -> float:
-    """The objective of the order in the workspace, whose first `start` loops are as before; infinite if tiles do not fit.
+def score_order(scorer: OrderScorer, symbols: IntArray, start: int, limit: float) -> float:
+    """The objective of an order whose first `start` loops are those scored last; infinite if tiles do not fit.
 
     Where the cycles without stalls make the objective `limit` or more already, stalls are not counted and that is the result.
     """
+    layer, work = scorer.layer, scorer.work
+    for p in range(start, symbols.shape[0]):
+        work.order.dim[p] = scorer.kinds[symbols[p], 0]
+        work.order.factor[p] = scorer.kinds[symbols[p], 1]
     complete_order(layer, layer.fraction, work.order, start)
-    if allocate(layer, work.order, even, work.allocation) != FITS:
+    if allocate(layer, work.order, scorer.even, work.allocation) != FITS:
         return np.inf
     energy = count_words(layer, work.order, work.allocation, work.words)
-    if objective == 0:
+    if scorer.objective == 0:
         return energy
     if layer.fractional:
         complete_order(layer, layer.whole, work.whole, start)
-    undelayed = value_of(objective, energy, work.order.cycles[-1])
+    undelayed = value_of(scorer.objective, energy, work.order.cycles[-1])
     if undelayed >= limit:
         return undelayed
     stall, loading, unloading = count_cycles(layer, work.order, work.whole, work.allocation, work.transfers)
-    return value_of(objective, energy, work.order.cycles[-1] + stall + loading + unloading)
+    return value_of(scorer.objective, energy, work.order.cycles[-1] + stall + loading + unloading)
 
 
 @njit
@@ -62,31 +85,13 @@ def next_permutation(symbols: IntArray) -> int:
 
 
 @njit
-def write_order(work: Workspace, symbols: IntArray, kinds: IntArray, start: int) -> None:
-    """Write the loops from position `start` on; `kinds` is ``symbols x 2`` (dimension, iterations)."""
-    for p in range(start, symbols.shape[0]):
-        work.order.dim[p] = kinds[symbols[p], 0]
-        work.order.factor[p] = kinds[symbols[p], 1]
-
-
-@njit
 def enumerate_orders(
-    layer: Layer,
-    work: Workspace,
-    kinds: IntArray,
-    symbols: IntArray,
-    best: IntArray,
-    best_value: float,
-    start: int,
-    limit: int,
-    even: bool,
-    objective: int,
+    scorer: OrderScorer, symbols: IntArray, best: IntArray, best_value: float, start: int, limit: int
 ) -> tuple[float, int, int]:
     """Score up to `limit` orders from `symbols` on; returns the value of `best`, orders scored, and the first position changed in `symbols`, -1 at the end."""
     scored = 0
     while scored < limit:
-        write_order(work, symbols, kinds, start)
-        value = score_order(layer, work, even, objective, start, best_value)
+        value = score_order(scorer, symbols, start, best_value)
         scored += 1
         if value < best_value:
             best_value = value
@@ -105,26 +110,16 @@ def accepts(old: float, new: float, temperature: float, random: RandomState) -> 
 
 @njit
 def anneal_orders(
-    layer: Layer,
-    work: Workspace,
-    kinds: IntArray,
-    symbols: IntArray,
-    best: IntArray,
-    best_value: float,
-    cooling: Cooling,
-    random: RandomState,
-    even: bool,
-    objective: int,
+    scorer: OrderScorer, symbols: IntArray, best: IntArray, best_value: float, cooling: Cooling, random: RandomState,
     visited: FloatArray,
-) -> float:
+) -> float:  # fmt: skip
     """One run of annealing from a random order; returns the value of `best`, which is overwritten where it improves.
 
     The values of the orders scored are written to `visited` as far as it reaches; it may be empty.
     """
     n = symbols.shape[0]
     shuffle(symbols, n, random)
-    write_order(work, symbols, kinds, 0)
-    current = score_order(layer, work, even, objective, 0, np.inf)
+    current = score_order(scorer, symbols, 0, np.inf)
     if visited.shape[0] > 0:
         visited[0] = current
     if current < best_value:
@@ -138,9 +133,7 @@ def anneal_orders(
             i, j = below(random, n), below(random, n)
         symbols[i], symbols[j] = symbols[j], symbols[i]
         first = min(i, j)
-        start = min(first, intact)
-        write_order(work, symbols, kinds, start)
-        value = score_order(layer, work, even, objective, start, np.inf)
+        value = score_order(scorer, symbols, min(first, intact), np.inf)
         if step < visited.shape[0]:
             visited[step] = value
         if value <= current or accepts(current, value, temperature, random):

@@ -28,6 +28,8 @@ class Loops(NamedTuple):
         may: ``I x L`` 1 where the loop may be a temporal loop of the level.
         pinned: ``I`` the level of a loop that may be temporal in one level only and not spatial, else -1.
         slot: ``I`` the spatial slot (see `MapSpace`) a loop is laid on, -1 when temporal.
+        slots: ``I x S`` spatial slots that a loop may be laid on, -1 (temporal) among them where it may be temporal.
+        n_slots: ``I`` how many of them count.
     """
 
     dim: IntArray
@@ -35,6 +37,8 @@ class Loops(NamedTuple):
     may: IntArray
     pinned: IntArray
     slot: IntArray
+    slots: IntArray
+    n_slots: IntArray
 
 
 class Room(NamedTuple):
@@ -45,7 +49,7 @@ class Room(NamedTuple):
         fixed: ``L x D`` product of the pinned and the spatial loops of a level.
         inside: ``D`` tile of the level being filled.
         reach: ``D`` tile of a level outside it.
-        level: ``I`` the level that took each place of the order.
+        level: ``I`` the level that took each place of the order; equal loops of an order may be one index.
     """
 
     keep: IntArray

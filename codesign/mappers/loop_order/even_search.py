@@ -1,7 +1,6 @@
 """Searching loop orders, and with SALSA the spatial unrolling too, on any architecture (rule Z20)."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -12,21 +11,9 @@ from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
 from codesign.mappers.loop_order.compiled_orders import accepts, next_permutation
 from codesign.mappers.loop_order.even_allocation import Loops, Orders, Room, allocate_levels, score_even, write_nest
 from codesign.mappers.loop_order.factors import merge_loops
-from codesign.mappers.moves import Cooling
+from codesign.mappers.moves import Cooling, is_among, turn_bypass
 from codesign.mappers.protocol import MapResult
 from codesign.mapping.nest import IntArray
-
-
-class Unrollings(NamedTuple):
-    """Where loops may lie.
-
-    Attributes:
-        slots: ``I x S`` spatial slots that a loop may be laid on, -1 (temporal) among them where it may be temporal.
-        n_slots: ``I`` how many of them count.
-    """
-
-    slots: IntArray
-    n_slots: IntArray
 
 
 @dataclass(frozen=True)
@@ -36,14 +23,12 @@ class EvenSearch:
     Args:
         loops: Its loops; `Loops.slot` is the spatial unrolling, overwritten by the search.
         room: Of the decoder; `Room.keep` is overwritten by the search where bypass is free.
-        unrollings: Where its loops may lie.
         order: ``N`` the loops that have a choice of level, as indices of `loops`.
     """
 
     encoded: Encoded
     loops: Loops
     room: Room
-    unrollings: Unrollings
     order: IntArray
 
     @classmethod
@@ -65,7 +50,7 @@ class EvenSearch:
             n_slots[i] = len(found)
             if len(choices) == 1 and temporal:
                 pinned[i] = temporal[0]
-        loops = Loops(space.prime_dim.copy(), space.prime.copy(), may, pinned, slots[:, 0].copy())
+        loops = Loops(space.prime_dim.copy(), space.prime.copy(), may, pinned, slots[:, 0].copy(), slots, n_slots)
         room = Room(
             keep=space.keep.copy(),
             fixed=np.ones((n_levels, n_dims), np.int64),
@@ -73,7 +58,7 @@ class EvenSearch:
             reach=np.ones(n_dims, np.int64),
             level=np.zeros(n_loops, np.int64),
         )
-        return cls(encoded, loops, room, Unrollings(slots, n_slots), np.flatnonzero(pinned < 0))
+        return cls(encoded, loops, room, np.flatnonzero(pinned < 0))
 
     def fanouts(self) -> dict[int, int]:
         """Children by spatial slot."""
@@ -86,13 +71,13 @@ class EvenSearch:
 
     def unroll(self, generator: np.random.Generator) -> int:
         """Lay random loops on the fan-outs until no more fits (`Loops.slot`); returns the units in use."""
-        room, slots = self.fanouts(), self.unrollings.slots
+        room, slots = self.fanouts(), self.loops.slots
         slot = self.loops.slot
         slot[:] = slots[:, 0]
         by_need = sorted(generator.permutation(len(slot)), key=lambda i: slots[i, 0] < 0)
         for i in by_need:  # those that may only be spatial first
             factor = int(self.loops.factor[i])
-            choices = [int(s) for s in slots[i, : self.unrollings.n_slots[i]] if s >= 0 and room[int(s)] >= factor]
+            choices = [int(s) for s in slots[i, : self.loops.n_slots[i]] if s >= 0 and room[int(s)] >= factor]
             if self.loops.pinned[i] < 0 and choices:
                 slot[i] = choices[int(generator.integers(len(choices)))]
                 room[slot[i]] //= factor
@@ -115,8 +100,10 @@ class EvenSearch:
             may=np.concatenate([may.reshape(-1, old.may.shape[1]), old.may[rest]]),
             pinned=np.concatenate([np.full(len(dims), -1, np.int64), old.pinned[rest]]),
             slot=np.concatenate([np.full(len(dims), -1, np.int64), old.slot[rest]]),
+            slots=np.concatenate([np.full((len(dims), old.slots.shape[1]), -1, np.int64), old.slots[rest]]),
+            n_slots=np.concatenate([np.ones(len(dims), np.int64), old.n_slots[rest]]),
         )
-        return EvenSearch(self.encoded, loops, self.room, self.unrollings, np.arange(len(dims)))
+        return EvenSearch(self.encoded, loops, self.room, np.arange(len(dims)))
 
     def orders(self, objective: Objective) -> Orders:
         """What compiled searches hand on."""
@@ -154,90 +141,56 @@ def enumerate_even(
     return best_value, scored, left
 
 
-class _Move(NamedTuple):
-    """What was changed, so that it can be undone: a kind, two loops or places, and where the loops lay."""
-
-    kind: int
-    i: int
-    j: int
-    old_i: int
-    old_j: int
-
-
-_SWAP, _LAY, _TURN = 0, 1, 2
+OrderState = tuple[IntArray, IntArray, IntArray]
+"""What annealing changes: an order, `Loops.slot`, `Room.keep`."""
 
 
 @njit
-def _change(orders: Orders, unrollings: Unrollings, order: IntArray, random: RandomState) -> _Move:
+def _change(orders: Orders, order: IntArray, random: RandomState) -> None:
     """Mostly swap two loops of the order; or lay a loop on another fan-out, two perhaps trading places; or turn a free bypass."""
-    space, loops, room = orders.space, orders.loops, orders.room
-    n, n_free = order.shape[0], space.free.shape[0]
-    kind = uniform(random)
-    if kind < 0.1 and n_free > 0:
-        i = below(random, n_free)
-        room.keep[space.free[i, 0], space.free[i, 1]] ^= 1
-        return _Move(_TURN, i, 0, -1, -1)
-    if kind < 0.35 or n < 2:
-        i, j, old_i, old_j = 0, 0, -1, -1
-        if n > 0:
-            i, j = order[below(random, n)], order[below(random, n)]
-            old_i, old_j = loops.slot[i], loops.slot[j]
-            loops.slot[i] = unrollings.slots[i, below(random, unrollings.n_slots[i])]
-            if uniform(random) < 0.5 and i != j and _may_lie(unrollings, j, old_i):
-                loops.slot[j] = old_i
-        return _Move(_LAY, i, j, old_i, old_j)
-    i, j = below(random, n), below(random, n)
-    order[i], order[j] = order[j], order[i]
-    return _Move(_SWAP, i, j, -1, -1)
-
-
-@njit
-def _undo(orders: Orders, order: IntArray, move: _Move) -> None:
-    """Take a change back."""
-    space, loops, room = orders.space, orders.loops, orders.room
-    if move.kind == _TURN:
-        room.keep[space.free[move.i, 0], space.free[move.i, 1]] ^= 1
-    elif move.kind == _LAY:
-        if order.shape[0] > 0:
-            loops.slot[move.j] = move.old_j
-            loops.slot[move.i] = move.old_i
+    loops, n, kind = orders.loops, order.shape[0], uniform(random)
+    if kind < 0.1 and orders.space.free.shape[0] > 0:
+        turn_bypass(orders.space.free, orders.room.keep, random)
+    elif n == 0:
+        return
+    elif kind < 0.35 or n < 2:
+        i, j = order[below(random, n)], order[below(random, n)]
+        before = loops.slot[i]
+        loops.slot[i] = loops.slots[i, below(random, loops.n_slots[i])]
+        if uniform(random) < 0.5 and i != j and is_among(loops.slots[j], loops.n_slots[j], before):
+            loops.slot[j] = before
     else:
-        order[move.i], order[move.j] = order[move.j], order[move.i]
+        i, j = below(random, n), below(random, n)
+        order[i], order[j] = order[j], order[i]
 
 
 @njit
 def anneal_even(
-    orders: Orders, unrollings: Unrollings, order: IntArray, best: tuple[IntArray, IntArray, IntArray], best_value: float,
-    cooling: Cooling, random: RandomState,
-) -> float:  # fmt: skip
-    """One run of annealing from the order, unrolling and bypass at hand; `best` (the same three) is overwritten."""
+    orders: Orders, state: OrderState, best: OrderState, best_value: float, cooling: Cooling, random: RandomState
+) -> float:
+    """One run of annealing from the state at hand, whose slots and bypasses are those of `orders`; `best` is overwritten where it improves."""
+    order = state[0]
+    before = order.copy(), state[1].copy(), state[2].copy()
     current = score_even(orders, order)
     if current < best_value:
         best_value = current
-        _keep_state(orders, order, best)
+        _copy(state, best)
     temperature = cooling.hot
     for _ in range(cooling.moves - 1):
-        move = _change(orders, unrollings, order, random)
+        _copy(state, before)
+        _change(orders, order, random)
         value = score_even(orders, order)
         if value < np.inf and (value <= current or accepts(current, value, temperature, random)):
             current = value
             if value < best_value:
                 best_value = value
-                _keep_state(orders, order, best)
+                _copy(state, best)
         else:
-            _undo(orders, order, move)
+            _copy(before, state)
         temperature *= cooling.rate
     return best_value
 
 
 @njit
-def _may_lie(unrollings: Unrollings, i: int, slot: int) -> bool:
-    found = False
-    for k in range(unrollings.n_slots[i]):
-        found = found or unrollings.slots[i, k] == slot
-    return found
-
-
-@njit
-def _keep_state(orders: Orders, order: IntArray, best: tuple[IntArray, IntArray, IntArray]) -> None:
-    best[0][:], best[1][:], best[2][:] = order, orders.loops.slot, orders.room.keep
+def _copy(source: OrderState, target: OrderState) -> None:
+    target[0][:], target[1][:], target[2][:] = source[0], source[1], source[2]

@@ -27,8 +27,8 @@ from codesign.core.factors import divisors
 from codesign.core.jit import njit
 from codesign.core.labels.program import in_order, lattice_graph, prime_steps
 from codesign.core.labels.sweep import Array, Stage
-from codesign.cost.zigzag.arrays import TO_HIGH, TO_LOW, Layer, Sizes, encode
-from codesign.cost.zigzag.kernel import Order, boost, make_order, moves, round_half_up, tile_elements, word_accesses
+from codesign.cost.zigzag.arrays import Layer, Sizes, encode
+from codesign.cost.zigzag.kernel import Order, count_boundary, is_partial, make_order, round_half_up, tile_elements
 from codesign.cost.zigzag.layer import UnrolledLayer
 
 SLACK = 1 + 1e-9
@@ -247,21 +247,12 @@ def _tiles_of(layer: Layer, sizes: Sizes, order: Order, t: int, v: int) -> Array
 @njit
 def _boundary_energy(layer: Layer, order: Order, t: int, v: int, elements: Array) -> Array:
     """Energy of what crosses the boundary below level v of tensor t if its level inside is cut at a cell (rules Z6-Z10)."""
-    cells = elements.shape[0]
-    found = np.zeros(cells)
-    is_output = t == layer.relevant.shape[0] - 1
-    total = order.cycles[cells - 1]
-    for cell in range(cells):
-        partial = is_output and (order.reduces[cell] == 1 or layer.reduces_above[v] == 1)
-        bits = layer.partial_bits if partial else layer.bits[t]
-        inner = round_half_up(elements[cell])
-        for side in range(2):
-            level = v - side
-            moved = inner * boost(layer, layer.fraction, t, v) if side == 0 else inner
-            for direction in range(4):
-                if level < 0 or not moves(is_output, partial, side, direction):
-                    continue
-                port = layer.port[t, level, direction]
-                count = word_accesses(layer, port, moved, bits, total / order.cycles[cell], layer.units[t, level])
-                found[cell] += count * layer.port_energy[port, 0 if direction in (TO_LOW, TO_HIGH) else 1]
+    found, words, total = (
+        np.zeros(elements.shape[0]),
+        np.zeros((layer.memory.shape[0], layer.memory.shape[1], 4)),
+        order.cycles[-1],
+    )
+    for cell in range(found.shape[0]):
+        inner, partial = round_half_up(elements[cell]), is_partial(layer, order, t, v, cell)
+        found[cell] = count_boundary(layer, t, v, inner, total / order.cycles[cell], partial, 0.0, words)
     return found

@@ -19,7 +19,7 @@ from codesign.core.rng import make_state
 from codesign.cost.arrays import Reuse
 from codesign.cost.zigzag.cost import Loop
 from codesign.cost.zigzag.layer import UnrolledLayer
-from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
+from codesign.mappers.driver import Encoded
 from codesign.mappers.loop_order.compiled_orders import anneal_orders
 from codesign.mappers.loop_order.even_search import EvenSearch, anneal_even
 from codesign.mappers.loop_order.factors import count_orders, prime_loops
@@ -88,22 +88,21 @@ class SalsaMapper:
     ) -> OrderResult:
         """Anneal from random orders; with a budget, as many runs as it allows."""
         started = clock.wall_seconds()
-        search = OrderSearch.of(layer, loops)
+        search = OrderSearch.of(layer, loops, objective, even=self.even)
         symbols, best, value = search.symbols.copy(), search.symbols.copy(), math.inf
         evaluated = run = 0
         while run < self.restarts or budget.evaluations is not None or budget.time_limit_s is not None:
             iterations = self.iterations
             if budget.evaluations is not None:
                 iterations = min(iterations, budget.evaluations - evaluated)
-            value = anneal_orders(
-                search.arrays, search.work, search.kinds, symbols, best, value,
-                Cooling(iterations, float(self.temperature), float(self.rho)), make_state(seed, run), self.even, OBJECTIVE_CODE[objective], _UNRECORDED,
-            )  # fmt: skip
+            cooling = Cooling(iterations, float(self.temperature), float(self.rho))
+            random = make_state(seed, run)
+            value = anneal_orders(search.scorer, symbols, best, value, cooling, random, _UNRECORDED)
             evaluated += iterations
             run += 1
             if clock.is_spent(budget, started, evaluated):
                 break
-        return result_of(search, best, evaluated, started, self.even, seed, "annealing")
+        return result_of(search, best, evaluated, started, seed, "annealing")
 
     def map(
         self, problem: MappingProblem, objective: Objective, *, budget: Budget, seed: int, reuse: Reuse = Reuse.TIMELOOP
@@ -117,17 +116,18 @@ class SalsaMapper:
         encoded = Encoded.of(problem, reuse)
         search = EvenSearch.of(encoded)
         orders = search.orders(objective)
-        best = (search.order.copy(), search.loops.slot.copy(), search.room.keep.copy())
+        state = search.order.copy(), search.loops.slot, search.room.keep
+        best = search.order.copy(), search.loops.slot.copy(), search.room.keep.copy()
         value, evaluated, run = math.inf, 0, 0
         wanted = budget.scored_or(self.iterations * self.restarts)
         while wanted is None or evaluated < wanted:
             generator = np.random.default_rng((seed, run))
-            order = generator.permutation(search.order)
+            state[0][:] = generator.permutation(search.order)
             search.room.keep[:] = encoded.space.keep
             search.unroll(generator)
             iterations = self.iterations if wanted is None else min(self.iterations, wanted - evaluated)
             cooling = Cooling(iterations, float(self.temperature), float(self.rho))
-            value = anneal_even(orders, search.unrollings, order, best, value, cooling, make_state(seed, run))
+            value = anneal_even(orders, state, best, value, cooling, make_state(seed, run))
             evaluated += iterations
             run += 1
             if clock.is_spent(budget, started):

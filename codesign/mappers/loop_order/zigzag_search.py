@@ -15,7 +15,7 @@ from codesign.cost.zigzag.cost import AllocatedOrder, Loop, Workspace, ZigzagCos
 from codesign.cost.zigzag.layer import UnrolledLayer
 from codesign.mappers.driver import OBJECTIVE_CODE
 from codesign.mappers.loop_order.allocation import FITS, allocate, least_bits
-from codesign.mappers.loop_order.compiled_orders import enumerate_orders
+from codesign.mappers.loop_order.compiled_orders import OrderScorer, enumerate_orders
 from codesign.mappers.loop_order.factors import count_orders
 from codesign.mappers.protocol import result_json
 from codesign.mapping.nest import IntArray
@@ -94,31 +94,28 @@ class OrderSearch:
     """A layer ready for compiled search.
 
     Args:
-        arrays: It, encoded.
-        work: Room to score orders.
-        kinds: ``S x 2`` (dimension, iterations) of every different loop.
-        symbols: ``N`` the first order lexicographically, as indices of `kinds`.
+        scorer: It, encoded, with room to score orders.
+        symbols: ``N`` the first order lexicographically, as rows of `OrderScorer.kinds`.
     """
 
     layer: UnrolledLayer
-    arrays: Layer
-    work: Workspace
-    kinds: IntArray
+    scorer: OrderScorer
     symbols: IntArray
 
     @classmethod
-    def of(cls, layer: UnrolledLayer, loops: Sequence[Loop]) -> "OrderSearch":
+    def of(cls, layer: UnrolledLayer, loops: Sequence[Loop], objective: Objective, *, even: bool) -> "OrderSearch":
         """Encode a layer whose orders consist of these loops."""
         arrays = encode(layer)
         different = sorted(set(loops))
         dims = layer.computation.dims
         kinds = np.array([(dims.index(dim), factor) for dim, factor in different], np.int64).reshape(-1, 2)
         symbols = np.array(sorted(different.index(loop) for loop in loops), np.int64)
-        return cls(layer, arrays, make_workspace(arrays, len(loops)), kinds, symbols)
+        work = make_workspace(arrays, len(loops))
+        return cls(layer, OrderScorer(arrays, work, kinds, even, OBJECTIVE_CODE[objective]), symbols)
 
     def loops(self, symbols: IntArray) -> tuple[Loop, ...]:
         """An order in words."""
-        return tuple((self.layer.computation.dims[d], int(f)) for d, f in self.kinds[symbols])
+        return tuple((self.layer.computation.dims[d], int(f)) for d, f in self.scorer.kinds[symbols])
 
 
 def search_exhaustively(
@@ -126,27 +123,16 @@ def search_exhaustively(
 ) -> OrderResult:
     """Score every order of the loops, as far as the budget goes; `whole_space` says whether the loops are prime."""
     started = clock.wall_seconds()
-    search = OrderSearch.of(layer, loops)
+    search = OrderSearch.of(layer, loops, objective, even=even)
     symbols, best, value = search.symbols.copy(), search.symbols.copy(), np.inf
     evaluated = start = 0
     while start >= 0:
         chunk = _CHUNK if budget.evaluations is None else min(_CHUNK, budget.evaluations - evaluated)
-        value, scored, start = enumerate_orders(
-            search.arrays,
-            search.work,
-            search.kinds,
-            symbols,
-            best,
-            value,
-            start,
-            chunk,
-            even,
-            OBJECTIVE_CODE[objective],
-        )
+        value, scored, start = enumerate_orders(search.scorer, symbols, best, value, start, chunk)
         evaluated += scored
         if clock.is_spent(budget, started, evaluated):
             break
-    found = result_of(search, best, evaluated, started, even, None, "exhaustive")
+    found = result_of(search, best, evaluated, started, None, "exhaustive")
     return replace(found, complete=start < 0 and whole_space)
 
 
@@ -157,19 +143,19 @@ def read_allocation(arrays: Layer, work: Workspace, loops: tuple[Loop, ...]) -> 
 
 
 def result_of(
-    search: OrderSearch, best: IntArray, evaluated: int, started: float, even: bool, seed: int | None, engine: str
+    search: OrderSearch, best: IntArray, evaluated: int, started: float, seed: int | None, engine: str
 ) -> OrderResult:
     """The result of a search whose best order is this one; without a mapping where no tiles fit."""
-    loops = search.loops(best)
-    load_order(search.layer, search.arrays, search.work, loops)
-    memory = allocate(search.arrays, search.work.order, even, search.work.allocation)
+    loops, arrays, work = search.loops(best), search.scorer.layer, search.scorer.work
+    load_order(search.layer, arrays, work, loops)
+    memory = allocate(arrays, work.order, search.scorer.even, work.allocation)
     mapping = cost = infeasible = None
     if memory == FITS:
-        mapping = read_allocation(search.arrays, search.work, loops)
+        mapping = read_allocation(arrays, work, loops)
         cost = evaluate(search.layer, mapping)
     else:
-        item, work = search.layer.accelerator.memories[memory], search.work
-        bits = float(least_bits(search.arrays, work.order, work.allocation, memory))
+        item = search.layer.accelerator.memories[memory]
+        bits = float(least_bits(arrays, work.order, work.allocation, memory))
         short = "the smallest tiles that the unrolling allows do not fit"
         infeasible = Infeasible(f"capacity of memory {item.name!r}", bits, float(item.usable_bits), "bits", short)
     seconds = clock.wall_seconds() - started

@@ -7,10 +7,11 @@ import numpy as np
 
 from codesign.arch.architecture import Architecture
 from codesign.arch.mesh import MeshLinks
-from codesign.cost.columns import FILLS, MESH, SHARE, START, STOP, TILE
-from codesign.cost.mesh import NODES, WIDTH, add_loads, busiest, clear, list_children, transfer_flits
-from codesign.cost.mesh_traffic import crossing
+from codesign.cost.columns import FILLS, MESH, SHARE, TILE
+from codesign.cost.mesh import DOWN, UP, add_loads, busiest, clear, transfer_flits
+from codesign.cost.mesh_traffic import crossing, list_children
 from codesign.cost.packed import Kernel
+from codesign.cost.walk import mac_count
 from codesign.mapping.nest import FloatArray, IntArray, Nest
 from codesign.timing.derive import EVENTS, RETAIN, Machine
 from codesign.timing.dram.transfers import child_offsets, moved_by_loop, plan_loops
@@ -115,9 +116,7 @@ def _free_side(sides: Sequence[int] | IntArray) -> int:
 
 def _groups(kernel: Kernel, nest: Nest, m: int, t: int, links: MeshLinks, roots: bool) -> Groups:
     """The nodes that share each tile of a tensor; only the first of each where `roots`."""
-    start, stop = int(kernel.use[m, START]), int(kernel.use[m, STOP])
-    child = kernel.mesh.child
-    total = list_children(nest.loops, start, stop, t, links.width, kernel.coef, kernel.mesh.unit, kernel.outside, child)
+    child, total = kernel.mesh.child, list_children(kernel, nest, m, t)
     found: dict[int, list[int]] = {}
     for c in range(total):
         key = int(child[0, c]) if links.trees else c
@@ -180,27 +179,22 @@ def _stream(
     token, n_levels = 0, nest.position.shape[0]
     most = np.zeros(2)
     for together in range(2):  # tensors that fill buffers take turns, words to registers and MACs stream side by side
-        clear(mesh.load, mesh.mark)
+        clear(mesh)
         for t in range(nest.position.shape[1]):
             outer, inner = crossing(nest.position, m, t)
             streams = inner == n_levels or machine.level_int[inner, EVENTS] == 0
             if outer < 0 or not streams or mesh.turns[inner] == together:
                 continue
             down, up = _streamed_words(kernel, nest, m, t, inner, shares)
-            total = list_children(
-                nest.loops, int(kernel.use[m, START]), int(kernel.use[m, STOP]), t, int(mesh.level[m, WIDTH]), kernel.coef,
-                mesh.unit, kernel.outside, mesh.child,
-            )  # fmt: skip
-            flits = [transfer_flits(mesh.level[m], words, 0.0, int(mesh.bits[m, t])) for words in (down, up)]
+            total = list_children(kernel, nest, m, t)
+            flits = [transfer_flits(mesh, m, t, words, 0.0) for words in (down, up)]
             everyone = t != nest.position.shape[1] - 1
-            token, _, _ = add_loads(
-                mesh.level[m], mesh.child, total, flits[0], flits[1], everyone, mesh.load, mesh.mark, mesh.role, token
-            )
+            token, _, _ = add_loads(mesh, m, total, flits[0], flits[1], everyone, token)
             if together == 0:
-                most += [busiest(load, int(mesh.level[m, NODES])) for load in mesh.load]
-                clear(mesh.load, mesh.mark)
+                most += [busiest(mesh, m, way) for way in (DOWN, UP)]
+                clear(mesh)
         if together == 1:
-            most += [busiest(load, int(mesh.level[m, NODES])) for load in mesh.load]
+            most += [busiest(mesh, m, way) for way in (DOWN, UP)]
     steps = float(np.prod(plan.factors[0]))
     for way in range(2):
         cycles = float(np.ceil(most[way] / steps - 1e-9))
@@ -216,7 +210,7 @@ def _streamed_words(
 ) -> tuple[float, float]:
     """Elements of a tensor that a child of level m gets, and gives, over the run."""
     output = t == nest.position.shape[1] - 1
-    work = float(kernel.macs) / float(np.prod(kernel.use[:, 2]))
+    work = float(mac_count(kernel)) / float(np.prod(kernel.use[:, 2]))
     down, up = (0.0, work) if output else (work, 0.0)
     if inner < nest.position.shape[0]:
         down = float(kernel.counts[inner, t, FILLS])

@@ -17,7 +17,7 @@ from codesign.mappers.cosa.mapper import CosaMapper
 from codesign.mappers.cosa.matrices import Reading, make_matrices
 from codesign.mappers.cosa.polish import polish
 from codesign.mappers.cosa.schedules import solve_program
-from codesign.mappers.cosa.solvers import Solver, Status, solve, with_cuts
+from codesign.mappers.cosa.solvers import Solver, Status, solve
 from codesign.mappers.driver import Encoded
 from codesign.mappers.padded_bounds import smoothed
 from codesign.mappers.registry import create
@@ -120,7 +120,7 @@ def test_the_program_is_optimal_over_all_points_of_a_space_small_enough_to_walk(
     found = best
     while found.values:  # no-good cuts walk the points in order of their price
         points.append(tuple(round(x) for x in found.values[: len(program.places)]))
-        found = solve(with_cuts(program.linear, points, len(program.places)))
+        found = solve(program.linear.without(points))
         if len(points) > 25:
             break
     walked = _walk(program)

@@ -1,5 +1,6 @@
 """Compiled: the tiles that loops of a level may leave, and the way across a fan-out (rule IB12)."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,50 +16,55 @@ SMALL = np.int32
 
 
 class Cells(NamedTuple):
-    """The tiles that loops of one level may leave, as numbers of tiles.
+    """The tiles that loops of one level may leave, as numbers of tiles. Rows of dimensions are as long as the longest.
 
     Attributes:
         place: ``n x D`` place of every cell on the lattice of each dimension; small tiles first.
-        number: ``n x D`` numbers of tiles.
         stride: ``D``.
         cell: Cell of a place in the grid, -1 where the tile fits no level.
-        place_of: Places of numbers, dimension by dimension.
-        index_start: ``D``.
-        first: Where the followers of each place start, dimension by dimension.
-        first_start: ``D``.
-        next: Followers of each place, dimension by dimension.
-        next_start: ``D``.
         size: ``D`` places of each dimension in the grid.
-        axis_count: Numbers of tiles by place, dimension by dimension.
-        axis_start: ``D``.
+        tiles: ``D x places`` numbers of tiles.
+        first: ``D x (places + 1)`` where the followers of each place start.
+        next: ``D x followers`` places that one loop leads to.
+        place_of: Places of numbers, dimension by dimension.
+        place_start: ``D`` where those of a dimension start.
     """
 
     place: SmallArray
-    number: SmallArray
     stride: IntArray
     cell: SmallArray
-    place_of: IntArray
-    index_start: IntArray
-    first: IntArray
-    first_start: IntArray
-    next: IntArray
-    next_start: IntArray
     size: IntArray
-    axis_count: IntArray
-    axis_start: IntArray
+    tiles: IntArray
+    first: IntArray
+    next: IntArray
+    place_of: IntArray
+    place_start: IntArray
+
+    def numbers(self, cells: slice | int = slice(None)) -> IntArray:
+        """Numbers of tiles along every dimension: of one cell, or ``n x D`` of all."""
+        found: IntArray = self.tiles[np.arange(len(self.tiles)), self.place[cells]]
+        return found
+
+
+def padded(rows: Sequence[IntArray]) -> IntArray:
+    """Rows below each other, filled up with ones."""
+    found = np.ones((len(rows), max(1, max(len(row) for row in rows))), np.int64)
+    for line, row in zip(found, rows, strict=True):
+        line[: len(row)] = row
+    return found
 
 
 @njit
 def list_cells(
-    size: IntArray, tile: IntArray, tile_start: IntArray, count: IntArray, kept: IntArray, bits: IntArray,
-    capacity: IntArray, outermost: int, data: Boundaries, cell: IntArray,
-) -> tuple[IntArray, IntArray]:  # fmt: skip
-    """The places of a grid whose tile fits every level from 0 to `outermost`; `cell` is filled."""
+    size: IntArray, tile: IntArray, kept: IntArray, bits: IntArray, capacity: IntArray, outermost: int, data: Boundaries,
+    cell: IntArray,
+) -> IntArray:  # fmt: skip
+    """``n x D`` places of a grid whose tile (``D x places``) fits every level from 0 to `outermost`; `cell` is filled."""
     dims, tensors = size.shape[0], data.related.shape[0]
     number = 1
     for d in range(dims):
         number *= size[d]
-    place, found = np.empty((number, dims), np.int64), np.empty((number, dims), np.int64)
+    place = np.empty((number, dims), np.int64)
     at = np.zeros(dims, np.int64)
     n = 0
     for i in range(number):
@@ -73,7 +79,7 @@ def list_cells(
                     extent = 1
                     for k in range(data.first_term[t, a], data.first_term[t, a + 1]):
                         d = data.terms[k, 0]
-                        extent += data.terms[k, 1] * (min(data.bounds[d], tile[tile_start[d] + at[d]]) - 1)
+                        extent += data.terms[k, 1] * (min(data.bounds[d], tile[d, at[d]]) - 1)
                     words *= extent
                 total += words * bits[v, t]
             if total > capacity[v]:
@@ -84,14 +90,13 @@ def list_cells(
             cell[i] = n
             for d in range(dims):
                 place[n, d] = at[d]
-                found[n, d] = count[tile_start[d] + at[d]]
             n += 1
         for d in range(dims - 1, -1, -1):
             at[d] += 1
             if at[d] < size[d]:
                 break
             at[d] = 0
-    return place[:n].copy(), found[:n].copy()
+    return place[:n].copy()
 
 
 @njit
@@ -123,9 +128,9 @@ def cross(
         if c != before:
             target, inside = 0, True
             for d in range(dims):
-                n = inner.number[c, d]
+                n = inner.tiles[d, inner.place[c, d]]
                 inside = inside and n >= fewest[d]
-                place = outer.place_of[outer.index_start[d] + (n + factor[d] - 1) // factor[d]]
+                place = outer.place_of[outer.place_start[d] + (n + factor[d] - 1) // factor[d]]
                 inside = inside and 0 <= place < outer.size[d]
                 target += place * outer.stride[d]
             if steps.shape[0] > 0:

@@ -3,20 +3,19 @@
 import math
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
 from codesign.core.goals import Objective
 from codesign.cost.arrays import Problem
 from codesign.mappers.imperfect.joint.boundaries import Boundaries, list_boundaries
-from codesign.mappers.imperfect.joint.cells import SMALL, Cells, cross, list_cells, list_live
+from codesign.mappers.imperfect.joint.cells import SMALL, Cells, cross, list_cells, list_live, padded
 from codesign.mappers.imperfect.joint.counts import Ceilings, ceilings
 from codesign.mappers.imperfect.joint.fan_outs import list_fan_outs
 from codesign.mappers.imperfect.joint.least_costs import Spread, base_of, room_for_spread
 from codesign.mappers.imperfect.joint.list_profiles import Limits, Vectors, list_profiles
-from codesign.mappers.imperfect.joint.outer_costs import OuterCosts, drop_hopeless
 from codesign.mappers.imperfect.joint.walk_kernel import States, walk_level
-from codesign.mappers.imperfect.joint.walk_tables import Cut, Profile, Walk
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.nest import FloatArray, IntArray
 from codesign.workloads.touched import touched_words
@@ -28,6 +27,83 @@ _WORK_OF_A_CALL = 30_000
 """Steps that the program could take in the time that getting ready takes."""
 _KEPT_GRIDS = 300
 _SLACK = 1.0 + 1e-9
+
+
+class WalkLevel(NamedTuple):
+    """The tables of one level of a profile's walk, for reading off the nest.
+
+    Attributes:
+        cells: Its cells.
+        source: ``S x N`` where a value came from inside the level.
+        entry: ``S x N`` cell of the next level in that it was entered from.
+    """
+
+    cells: Cells
+    source: IntArray
+    entry: IntArray
+
+
+Walk = list[WalkLevel]
+"""The tables of all levels, outermost first."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What every fan-out does, and what follows from that alone.
+
+    Args:
+        spread: That.
+        price: ``K`` prices of every term.
+        each: ``B`` least cost of every boundary.
+        base: Their sum and the constant.
+    """
+
+    spread: Spread
+    price: FloatArray
+    each: FloatArray
+    base: float
+
+
+class Cut(NamedTuple):
+    """A condition on the mappings of a part (rule IB15).
+
+    Args:
+        level: Whose tile it is about.
+        dim: Along which dimension.
+        number: Tiles of the level along it, outside.
+        equal: Whether there are so many, or any other number.
+    """
+
+    level: int
+    dim: int
+    number: int
+    equal: bool
+
+
+@dataclass(frozen=True)
+class OuterCosts:
+    """The least costs of all that is still to close at the start of a level, and the least over all starts.
+
+    Args:
+        level: The level of the first fan-out.
+        cells: Its cells with nothing inside.
+        value: ``S x N`` least cost to come, infinite where nothing ends.
+        least: Least cost of all boundaries counted, with any profile.
+        price: ``K`` prices of what is counted.
+    """
+
+    level: int
+    cells: Cells
+    value: FloatArray
+    least: float
+    price: FloatArray
+
+    def plus(self, weight: float, other: "OuterCosts") -> "OuterCosts":
+        """The least sum is at least the sum of the least: costs under these prices and `weight` times the other ones."""
+        return OuterCosts(
+            self.level, self.cells, self.value + weight * other.value, self.least + weight * other.least,
+            self.price + weight * other.price,
+        )  # fmt: skip
 
 
 @dataclass
@@ -186,36 +262,24 @@ class JointProblem:
         number = math.prod(int(n) for n in size)
         if number > MOST_GRID or number == 0:
             return None
-        stride = np.ones(len(size), np.int64)
-        for d in range(len(size) - 2, -1, -1):
-            stride[d] = stride[d + 1] * size[d + 1]
-        cell = np.empty(number, np.int64)
-        place, count = list_cells(
-            size, np.concatenate(tiles), _starts([len(t) for t in tiles]), np.concatenate([r.number for r in rows]),
-            self.keep, self.arrays.element_bits, self.arrays.capacity_bits, v, self.data, cell,
-        )  # fmt: skip
+        stride = np.array([math.prod(int(n) for n in size[d + 1 :]) for d in range(len(size))], np.int64)
+        place, cell = self._places(v, size, tiles)
         self.work += number
-        return Cells(
-            place.astype(SMALL), count.astype(SMALL), stride, cell.astype(SMALL), *_joined(rows), size, *_counts(rows)
-        )
+        return Cells(place.astype(SMALL), stride, cell.astype(SMALL), size, *_joined(rows))
 
     def _fitting(self, v: int, d: int, tile: IntArray) -> int:
         """How many of the tiles of one dimension fit all levels from v outwards, the other dimensions at their least."""
-        one = [ceilings(1)] * len(self.data.bounds)
-        size = np.ones(len(one), np.int64)
-        size[d] = len(tile)
-        tiles = [np.ones(1, np.int64)] * len(one)
-        tiles[d] = tile
-        cell = np.empty(len(tile), np.int64)
-        counts = [r.number for r in one]
-        counts[d] = tile
-        place, _ = list_cells(
-            size, np.concatenate(tiles), _starts([len(t) for t in tiles]), np.concatenate(counts),
-            self.keep, self.arrays.element_bits, self.arrays.capacity_bits, v, self.data, cell,
-        )  # fmt: skip
-        return len(place)
+        tiles, size = [np.ones(1, np.int64)] * len(self.data.bounds), np.ones(len(self.data.bounds), np.int64)
+        tiles[d], size[d] = tile, len(tile)
+        return len(self._places(v, size, tiles)[0])
 
-    def prepare(self, chosen: IntArray, price: FloatArray) -> "Profile":
+    def _places(self, v: int, size: IntArray, tiles: list[IntArray]) -> tuple[IntArray, IntArray]:
+        """``n x D`` places of a grid whose tiles fit all levels from v outwards, and the cell of every place."""
+        cell, arrays = np.empty(math.prod(int(n) for n in size), np.int64), self.arrays
+        bits, capacity = arrays.element_bits, arrays.capacity_bits
+        return list_cells(size, padded(tiles), self.keep, bits, capacity, v, self.data, cell), cell
+
+    def prepare(self, chosen: IntArray, price: FloatArray) -> Profile:
         """A profile under prices of every term, the energy of the MACs included."""
         factor, fewest = self.factors(chosen)
         spread = room_for_spread(factor, fewest, self.keep.shape[1])
@@ -236,14 +300,14 @@ class JointProblem:
             found.append(table)
         return found
 
-    def thresholds(self, profile: "Profile", limit: float) -> list[FloatArray]:
+    def thresholds(self, profile: Profile, limit: float) -> list[FloatArray]:
         """Costs of all closed boundaries up to which each state of a level matters: the limit less what is still to come."""
         room = (limit - profile.base) * _SLACK + abs(limit) * 1e-12
         return [room + table @ profile.each for table in self.closed]
 
     def least(
         self,
-        profile: "Profile",
+        profile: Profile,
         most: list[FloatArray],
         most_steps: float = math.inf,
         cuts: tuple[Cut, ...] = (),
@@ -263,7 +327,7 @@ class JointProblem:
         """
         levels, data = len(self.keep), self.data
         self.work += _WORK_OF_A_CALL
-        walk = Walk([], [], []) if recorded else None
+        walk: Walk | None = [] if recorded else None
         inside = np.ones(len(data.bounds), np.int64)
         previous, live, value = self._start(), np.zeros((1, 2), np.int64), np.zeros(1)
         for v in range(levels - 1, -1, -1):
@@ -284,14 +348,14 @@ class JointProblem:
             previous = cells
             inside, live, value = self._cut(v, cuts, inside, cells, live, value)
             if walk is not None:
-                walk.add(cells, source, entry)
+                walk.insert(0, WalkLevel(cells, source, entry))
             if not arrived:
                 return math.inf, None
         whole = self._whole(profile, previous, table)
         return whole, walk if math.isfinite(whole) else None
 
     def _enter(
-        self, profile: "Profile", v: int, inner: Cells, cells: Cells, live: IntArray, value: FloatArray, table: FloatArray,
+        self, profile: Profile, v: int, inner: Cells, cells: Cells, live: IntArray, value: FloatArray, table: FloatArray,
         entry: IntArray, limit: FloatArray, most_steps: float, outer: OuterCosts | None,
     ) -> bool:  # fmt: skip
         """Cross the fan-out of level v from the live values inside it; whether anything arrives that matters."""
@@ -302,23 +366,35 @@ class JointProblem:
         )  # fmt: skip
         self.work += len(live)
         if arrived and outer is not None and outer.level == v:
-            arrived = drop_hopeless(
-                self.data,
-                self.closed[v],
-                self.output_words,
-                cells,
-                table,
-                limit,
-                profile.spread.factor,
-                profile.spread.fewest,
-                outer,
-            )
+            arrived = self._drop_hopeless(profile, cells, table, limit, outer)
         return bool(arrived)
 
-    def _whole(self, profile: "Profile", outermost: Cells, table: FloatArray) -> float:
+    def _drop_hopeless(
+        self, profile: Profile, cells: Cells, table: FloatArray, limit: FloatArray, outer: OuterCosts
+    ) -> int:
+        """Drop the costs at the start of a level with which what is still to come exceeds the limit; returns how many are left.
+
+        `limit` holds where every boundary to come costs its least by itself (rule IB16).
+        """
+        data, spread = self.data, profile.spread
+        each, spread = np.zeros(len(data.level)), room_for_spread(spread.factor, spread.fewest, len(data.related))
+        base_of(data, outer.price, spread, self.output_words, each)
+        to_come = each.sum() - self.closed[outer.level] @ each
+        numbers = cells.numbers()
+        place, known = np.zeros(len(numbers), np.int64), np.ones(len(numbers), bool)
+        for d, bound in enumerate(data.bounds):
+            at = ceilings(int(bound)).place_of[numbers[:, d]]
+            known &= (at >= 0) & (at < outer.cells.size[d])
+            place += np.where(known, at, 0) * outer.cells.stride[d]
+        cell = np.where(known, outer.cells.cell[np.where(known, place, 0)], -1)
+        ahead = np.where(cell >= 0, outer.value[:, cell], 0.0)
+        table[table > (limit + to_come)[:, None] - ahead * (1.0 - 1e-9)] = math.inf
+        return int(np.isfinite(table).sum())
+
+    def _whole(self, profile: Profile, outermost: Cells, table: FloatArray) -> float:
         """The cost of the cell that is everything, infinite where it was not reached."""
         last = int(outermost.cell[-1]) if len(outermost.cell) else -1
-        if last < 0 or (outermost.number[last] != 1).any():
+        if last < 0 or (outermost.numbers(last) != 1).any():
             return math.inf
         at_macs = profile.base - float(profile.each[self.data.level < len(self.keep)].sum())
         return at_macs + float(table[0, last])
@@ -330,7 +406,7 @@ class JointProblem:
         for cut in cuts:
             if cut.level != v:
                 continue
-            obeys = (cells.number[live[:, 1], cut.dim] == cut.number) == cut.equal
+            obeys = (cells.tiles[cut.dim, cells.place[live[:, 1], cut.dim]] == cut.number) == cut.equal
             live, value = live[obeys], value[obeys]
             if cut.equal:
                 row = ceilings(-(-int(self.data.bounds[cut.dim]) // int(inside[cut.dim])))
@@ -351,19 +427,14 @@ class JointProblem:
         for d, bound in enumerate(self.data.bounds):
             row = ceilings(-(-int(bound) // int(inside[d])))
             for i in range(int(inner.size[d])):
-                place = int(row.place_of[inner.axis_count[inner.axis_start[d] + i]])
+                place = int(row.place_of[inner.tiles[d, i]])
                 found[d, i] = fewest_steps_with(int(bound), int(inside[d]), int(across[d]), place)
         return found
 
     def _start(self) -> Cells:
         """The one cell at the MACs: no loop yet."""
-        bounds = self.data.bounds
-        rows = [ceilings(int(n)) for n in bounds]
-        ones = np.ones(len(bounds), np.int64)
-        return Cells(
-            np.zeros((1, len(bounds)), SMALL), bounds.reshape(1, -1).astype(SMALL), ones, np.zeros(1, SMALL),
-            *_joined(rows), ones, *_counts(rows),
-        )  # fmt: skip
+        rows, ones = [ceilings(int(n)) for n in self.data.bounds], np.ones(len(self.data.bounds), np.int64)
+        return Cells(np.zeros((1, len(rows)), SMALL), ones, np.zeros(1, SMALL), ones, *_joined(rows))
 
 
 _NO_STEPS = np.zeros((0, 0), np.int64)
@@ -388,20 +459,8 @@ def fewest_steps_with(bound: int, inside: int, across: int, place: int) -> int:
     return max(least, best)
 
 
-def _starts(lengths: list[int]) -> IntArray:
-    return np.cumsum([0, *lengths[:-1]]).astype(np.int64)
-
-
-def _counts(rows: list[Ceilings]) -> tuple[IntArray, IntArray]:
-    return np.concatenate([r.number for r in rows]), _starts([len(r.number) for r in rows])
-
-
-def _joined(rows: list[Ceilings]) -> tuple[IntArray, IntArray, IntArray, IntArray, IntArray, IntArray]:
-    return (
-        np.concatenate([r.place_of for r in rows]),
-        _starts([len(r.place_of) for r in rows]),
-        np.concatenate([r.first for r in rows]),
-        _starts([len(r.first) for r in rows]),
-        np.concatenate([r.next for r in rows]) if any(len(r.next) for r in rows) else np.zeros(1, np.int64),
-        _starts([len(r.next) for r in rows]),
-    )
+def _joined(rows: list[Ceilings]) -> tuple[IntArray, IntArray, IntArray, IntArray, IntArray]:
+    """The lattices of all dimensions, as `Cells` has them."""
+    places = np.cumsum([0, *(len(r.place_of) for r in rows[:-1])]).astype(np.int64)
+    count, first, follow = (padded(part) for part in zip(*((r.number, r.first, r.next) for r in rows), strict=True))
+    return count, first, follow, np.concatenate([r.place_of for r in rows]), places

@@ -20,11 +20,9 @@ from codesign.cost.packed import VALID
 from codesign.mappers.driver import OBJECTIVE_CODE, Encoded, value_of
 from codesign.mappers.exact.incumbent import Goal, Incumbent
 from codesign.mappers.imperfect.bound import MOST_FREE, keep_sets, least_cycles, least_energy
-from codesign.mappers.imperfect.joint.joint_problem import MOST_PROFILES, JointProblem
+from codesign.mappers.imperfect.joint.joint_problem import MOST_PROFILES, Cut, JointProblem, OuterCosts, Profile
 from codesign.mappers.imperfect.joint.nest_of_walk import cut_of_walk, state_of_walk
-from codesign.mappers.imperfect.joint.outer_costs import OuterCosts
 from codesign.mappers.imperfect.joint.outer_walk import outer_costs
-from codesign.mappers.imperfect.joint.walk_tables import Cut, Profile
 from codesign.mapping.nest import FloatArray, IntArray
 from codesign.mapping.space import MapState, kept_and_free
 

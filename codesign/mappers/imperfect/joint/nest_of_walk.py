@@ -5,8 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from codesign.mappers.imperfect.joint.counts import ceilings
-from codesign.mappers.imperfect.joint.joint_problem import JointProblem
-from codesign.mappers.imperfect.joint.walk_tables import Cut, Walk
+from codesign.mappers.imperfect.joint.joint_problem import Cut, JointProblem, Walk
 from codesign.mapping.axes import allowed_axes
 from codesign.mapping.nest import IntArray
 from codesign.mapping.space import MapSpace, MapState, outermost_state
@@ -15,7 +14,7 @@ from codesign.mapping.space import MapSpace, MapState, outermost_state
 def state_of_walk(joint: JointProblem, space: MapSpace, chosen: IntArray, walk: Walk) -> MapState | None:
     """The state whose loops leave the numbers of tiles of a walk; None where its fan-outs cannot be split along x and y."""
     factor, _ = joint.factors(chosen)
-    levels, n_dims = len(walk.cells), len(joint.data.bounds)
+    levels, n_dims = len(walk), len(joint.data.bounds)
     table = np.ones((3 * levels, n_dims), np.int64)
     inner_first: list[list[int]] = [[] for _ in range(levels)]
     for v, _, loops in _levels(joint, walk):
@@ -34,11 +33,11 @@ def state_of_walk(joint: JointProblem, space: MapSpace, chosen: IntArray, walk: 
 def cut_of_walk(joint: JointProblem, chosen: IntArray, walk: Walk, cuts: tuple[Cut, ...]) -> Cut | None:
     """The tile by which the nest of a walk exceeds most what the walk took it for (rule IB15); None where no tile does."""
     factor, _ = joint.factors(chosen)
-    levels, bounds = len(walk.cells), joint.data.bounds
+    levels, bounds = len(walk), joint.data.bounds
     ends = np.zeros((levels, len(bounds)), np.int64)
     temporal = np.ones((levels, len(bounds)), np.int64)
     for v, end, loops in _levels(joint, walk):
-        ends[v] = walk.cells[v].number[end]
+        ends[v] = walk[v].cells.numbers(end)
         for d, f in loops:
             temporal[v, d] *= f
     decided = {(cut.level, cut.dim) for cut in cuts if cut.equal}
@@ -56,17 +55,17 @@ def cut_of_walk(joint: JointProblem, chosen: IntArray, walk: Walk, cuts: tuple[C
 
 def _levels(joint: JointProblem, walk: Walk) -> Iterator[tuple[int, int, list[tuple[int, int]]]]:
     """Every level from the outside in: its number, the cell where its loops end, and its loops, innermost first."""
-    cell, s = int(walk.cells[0].cell[-1]), 0
-    for v, (cells, source, entry) in enumerate(zip(walk.cells, walk.source, walk.entry, strict=True)):
+    cell, s = int(walk[0].cells.cell[-1]), 0
+    for v, (cells, source, entry) in enumerate(walk):
         end, loops = cell, list[tuple[int, int]]()
         while source[s, cell] >= 0:
             before, s_before = divmod(int(source[s, cell]), len(source))
-            for d in np.flatnonzero(cells.number[before] != cells.number[cell]):
-                loops.append((int(d), -(-int(cells.number[before, d]) // int(cells.number[cell, d]))))
+            many, left = cells.numbers(before), cells.numbers(cell)
+            loops += [(int(d), -(-int(many[d]) // int(left[d]))) for d in np.flatnonzero(many != left)]
             cell, s = before, s_before
         yield v, end, loops[::-1]
         cell = int(entry[s, cell])
-        if v < len(walk.cells) - 1:
+        if v < len(walk) - 1:
             s = int(np.flatnonzero(joint.arriving(v) == s)[0])
 
 

@@ -14,9 +14,8 @@ import numpy as np
 from codesign.core.jit import njit
 from codesign.mappers.imperfect.joint.boundaries import Boundaries
 from codesign.mappers.imperfect.joint.cells import Cells
-from codesign.mappers.imperfect.joint.joint_problem import JointProblem
+from codesign.mappers.imperfect.joint.joint_problem import JointProblem, OuterCosts
 from codesign.mappers.imperfect.joint.least_costs import Spread, base_of
-from codesign.mappers.imperfect.joint.outer_costs import OuterCosts
 from codesign.mappers.imperfect.joint.walk_kernel import (
     States,
     fill_known,
@@ -160,7 +159,7 @@ def outer_costs(joint: JointProblem, price: FloatArray) -> OuterCosts | None:
 def _fit_together(joint: JointProblem, cells: Cells, level: int) -> IntArray:
     """``S x N`` 1 where the tiles of all open tensors fit the instances of the levels further in, taken together."""
     data, states = joint.data, joint.states[level]
-    tile = -(-data.bounds[None, :] // cells.number)
+    tile = -(-data.bounds[None, :] // cells.numbers())
     fits = np.ones((len(states.open_of), len(tile)), np.int64)
     children = joint.arrays.fanout.prod(axis=1)
     for v in range(level + 1, len(joint.keep)):

@@ -27,7 +27,7 @@ def fill_times(
         inner = min(data.level[b], factor.shape[0])
         for d in range(dims):
             for i in range(cells.size[d]):
-                number = cells.axis_count[cells.axis_start[d] + i]
+                number = cells.tiles[d, i]
                 split = number
                 for m in range(v, inner):
                     split = next_ceiling(at_least(split, factor[m, d], fewest[m, d]), data.bounds[d])
@@ -35,7 +35,7 @@ def fill_times(
                 for m in range(v, inner):
                     number *= factor[m, d]
                 along[b, d, 2 * i + 1] = min(number, data.bounds[d])
-                number = cells.axis_count[cells.axis_start[d] + i]
+                number = cells.tiles[d, i]
                 for k in range(data.start[b], data.start[b + 1]):
                     together = 1  # children further out that are served at once
                     for m in range(data.cut[k], v):
@@ -187,10 +187,8 @@ def _offer_loops(
     """Offer state `into` what every loop over d leaves of cell c in state s, the boundaries from `first` on closed after it."""
     n_states, at, work = table.shape[0], cells.place[c, d], 0
     value, base = table[s, c], grid[c] - at * cells.stride[d]
-    f0 = cells.next_start[d] + cells.first[cells.first_start[d] + at]
-    f1 = cells.next_start[d] + cells.first[cells.first_start[d] + at + 1]
-    for f in range(f0, f1):
-        to = cells.next[f]
+    for f in range(cells.first[d, at], cells.first[d, at + 1]):
+        to = cells.next[d, f]
         if to >= cells.size[d]:
             break
         work += 1

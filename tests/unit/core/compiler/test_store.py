@@ -106,12 +106,12 @@ def test_a_change_of_the_source_changes_the_name() -> None:
 
 
 def test_a_constant_changes_the_name_wherever_it_was_defined(monkeypatch: pytest.MonkeyPatch) -> None:
-    import codesign.cost.mesh as user
+    import codesign.cost.mesh_traffic as user
 
-    before = store.key(user.__name__, "route(int,int,int)", "here")
+    before = store.key(user.__name__, "crossing(int64[2],int,int)", "here")
     store._module_digest.cache_clear()
     monkeypatch.setattr(user, "SPATIAL_X", 17)  # defined in codesign.mapping.nest
-    changed = store.key(user.__name__, "route(int,int,int)", "here")
+    changed = store.key(user.__name__, "crossing(int64[2],int,int)", "here")
     store._module_digest.cache_clear()
     assert changed != before
 
