@@ -10,15 +10,15 @@ from codesign.core.errors import UserError
 from codesign.core.kernel_library import FloatArray
 from codesign.core.rng import RandomState, make_state
 from codesign.scheduling.segments.evaluate import Evaluation, Evaluator
+from codesign.scheduling.segments.exact_tiles import map_tiles
 from codesign.scheduling.segments.kernels import moves, tree_search
 from codesign.scheduling.segments.kernels import tree as tree_kernels
 from codesign.scheduling.segments.kernels.kind_shares import ALL_KINDS, ONE_KIND
 from codesign.scheduling.segments.kernels.machine import ORDERS, RANKS, Tokens
-from codesign.scheduling.segments.leaf_parts import map_tiles
 from codesign.scheduling.segments.search_arrays import Workspace, make_caches, make_scratch, make_tokens, problem_arrays
 from codesign.scheduling.segments.search_start import TreeStart
 from codesign.scheduling.segments.segment_tree import Cut
-from codesign.scheduling.segments.token_trees import tree_of, with_parts
+from codesign.scheduling.segments.token_trees import tree_of
 
 MOVE_WEIGHTS = (30, 12, 4, 6, 12, 6, 10, 8, 12, 5, 5, 5, 6, 20)
 """Of the moves in the order of `kernels.moves`."""
@@ -273,4 +273,4 @@ class TreeSearch:
 
     def tree(self, tokens: Tokens) -> Cut:
         """A tree of tokens as a value, with partitions and orders in full."""
-        return with_parts(self.evaluator, self.problem, self.caches, tree_of(tokens, self.batch))
+        return tree_of(self.evaluator, self.problem, self.caches, tokens)

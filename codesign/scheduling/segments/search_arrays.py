@@ -10,11 +10,11 @@ from codesign.core.errors import UserError
 from codesign.core.factors import divisors
 from codesign.core.kernel_library import FloatArray, IntArray
 from codesign.scheduling.segments.evaluate import Evaluator
+from codesign.scheduling.segments.exact_tiles import EXACT_ENTRIES
 from codesign.scheduling.segments.kernels import core_mapper, fabric, tree_search
 from codesign.scheduling.segments.kernels import tree as tree_kernels
 from codesign.scheduling.segments.kernels.machine import PLACE, RANKS, Caches, Problem, Scratch, Tokens
 from codesign.scheduling.segments.kernels.segment_cost import tree_cost
-from codesign.scheduling.segments.leaf_parts import EXACT_ENTRIES
 from codesign.scheduling.segments.system_arrays import mean_way
 
 MOST_EDGES = 60
