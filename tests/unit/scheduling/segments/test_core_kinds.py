@@ -224,7 +224,7 @@ def test_architectures_are_mapped_by_the_exact_mapper_and_proven(monkeypatch: py
     search = TreeSearch(evaluator, 2, SearchSettings(steps=120, least_use=0.0))
     found = search.run().evaluation
     assert proofs and all(proof is Proof.OPTIMAL for proof in proofs)
-    assert np.count_nonzero(search.problem.exact_keys) > 0
+    assert np.count_nonzero(search.work.problem.exact_keys) > 0
     bound = bound_of(evaluator, 2)
     assert bound.edp <= found.edp and evaluator.overflow(found) is None
     value = search.mapped_value
