@@ -17,6 +17,7 @@ from codesign.scheduling.segments.layers import SegmentLayer, SegmentNetwork
 from codesign.scheduling.segments.network_layers import segment_network
 from codesign.scheduling.segments.scheduler import nothing_fits, settings_for
 from codesign.scheduling.segments.search import NothingFitsError, TreeSearch
+from codesign.scheduling.segments.segment_tree import children_of
 from codesign.scheduling.segments.tree_files import tree_to_json
 from codesign.scheduling.soma.model.decoder_block import READS_STATES, decoder_block, decoder_head
 from codesign.workloads.serving import ServingSpec
@@ -164,15 +165,13 @@ class TreeStages:
         """Time of a tree by what its segments wait for: DRAM, the busiest link, or cores."""
         evaluation, evaluator = found.evaluation, self._evaluator(found.network)
         spent: dict[str, float] = {}
-        node, groups = int(evaluation.arrays.first[0]), evaluation.root.groups
-        while node >= 0:
+        for node in children_of(evaluation.arrays, 0):
             row = evaluation.rows[node]
             limit = "cores"
             if row.moved_cycles >= row.time:
                 dram = fabric.dram_cycles(evaluator.fabric, row.counter)
                 limit = "DRAM" if dram >= row.moved_cycles else f"links of the {self._system.network.topology}"
-            spent[limit] = spent.get(limit, 0.0) + row.time * groups
-            node = int(evaluation.arrays.next[node])
+            spent[limit] = spent.get(limit, 0.0) + row.time * evaluation.root.groups
         scale = evaluation.rows[0].time / max(sum(spent.values()), 1.0) * 1e-9
         return {name: time * scale for name, time in spent.items()}
 

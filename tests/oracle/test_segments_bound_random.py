@@ -131,12 +131,12 @@ def trees_above_the_bound(seed: int, steps: int) -> int:
         return 0
     state, current, least, share, found = make_state(seed), search.current, np.inf, rng.random(), 0
     for step in range(steps):
-        number_nodes(search.problem, current, search.scratch)
+        number_nodes(search.work, current)
         moves.copy_tokens(current, search.trial)
-        parts = search.problem, search.caches, search.trial, search.room, search.scratch, search.weights
+        parts = search.work, search.trial, search.room, search.weights
         if step and not moves.mutate(*parts, state):
             continue
-        good, energy, time = tree_cost(search.problem, search.caches, search.trial, search.scratch)
+        good, energy, time = tree_cost(search.work, search.trial)
         if not good:
             continue
         found += 1

@@ -95,12 +95,12 @@ def write(search: TreeSearch, shape: Shape, at: int, choices: tuple[int, ...]) -
 
 def all_values(search: TreeSearch, batch: int) -> Iterator[tuple[float, Shape, tuple[int, ...]]]:
     """Energy x time of every tree that is a scheme."""
-    groups = tuple(int(g) for g in search.problem.batches)
+    groups = tuple(int(g) for g in search.work.problem.batches)
     for root_groups, children in product(groups, list(shapes((0, 1, 2), groups))):
         whole: Shape = (TIME, root_groups, children)
         for choices in product(range(4), repeat=3):
             search.trial.length[0] = write(search, whole, 0, choices)
-            good, energy, time = tree_cost(search.problem, search.caches, search.trial, search.scratch)
+            good, energy, time = tree_cost(search.work, search.trial)
             if good:
                 yield energy * time, whole, choices
 
@@ -146,8 +146,8 @@ def best_of_all(search: TreeSearch, batch: int, options: int) -> tuple[float, in
 
     Costs of segments add up, so that those which others beat in energy and in time are left out.
     """
-    least, counted, layers = np.inf, 0, len(search.problem.table)
-    groups = tuple(int(g) for g in search.problem.batches)
+    least, counted, layers = np.inf, 0, len(search.work.problem.table)
+    groups = tuple(int(g) for g in search.work.problem.batches)
     for root_groups in groups:
         whole = [g for g in groups if batch // root_groups % g == 0]
         fronts = [[(0.0, 0.0)], *[list[tuple[float, float]]() for _ in range(layers)]]
@@ -166,16 +166,16 @@ def segments_of(
     search: TreeSearch, first: int, past: int, root_groups: int, groups: tuple[int, ...], options: int
 ) -> Iterator[tuple[float, float]]:
     """Energy and time of all segments over some layers that are schemes."""
-    tokens, scratch = search.trial, search.scratch
+    tokens, scratch = search.trial, search.work.scratch
     for shape in subtrees(tuple(range(first, past)), groups):
         for chosen in product(range(options), repeat=past - first):
             end = write(search, shape, 1, (0,) * first + chosen)
             tokens.kind[0], tokens.layer[0], tokens.groups[0], tokens.choice[0] = TIME, -1, root_groups, 0
             tokens.size[0] = tokens.length[0] = end
             scratch.segment_of[:] = -1
-            if not number_nodes(search.problem, tokens, scratch):
+            if not number_nodes(search.work, tokens):
                 break
-            good, energy, time = segment_cost(search.problem, search.caches, tokens, scratch, 1)
+            good, energy, time = segment_cost(search.work, tokens, 1)
             if good:
                 yield energy, time
 

@@ -7,10 +7,9 @@ import numpy as np
 from codesign.core.kernel_library import FloatArray, IntArray
 from codesign.scheduling.segments.kernels import aligned_layers, tree_search
 from codesign.scheduling.segments.kernels import tree as tree_kernels
-from codesign.scheduling.segments.kernels.machine import RANKS, SHAPED, Tokens
+from codesign.scheduling.segments.kernels.machine import RANKS, SHAPED, Tokens, Workspace
 from codesign.scheduling.segments.kernels.partition_ranks import rank_partitions
 from codesign.scheduling.segments.kernels.segment_cost import tree_cost
-from codesign.scheduling.segments.search_arrays import Workspace
 
 FIRST_RANKS = 3
 """Ranks that stay: what other starts take."""
@@ -33,13 +32,13 @@ class AlignedStart:
     """Trees of layers on all cores whose partitions are chosen together.
 
     Args:
-        workspace: Network and system for the kernels.
+        work: Network and system for the kernels.
         trial: Room for a tree.
     """
 
-    def __init__(self, workspace: Workspace, trial: Tokens) -> None:
-        self.workspace, self.trial = workspace, trial
-        problem = workspace.problem
+    def __init__(self, work: Workspace, trial: Tokens) -> None:
+        self.work, self.trial = work, trial
+        problem = work.problem
         self.layers, self.cores = len(problem.table), int(problem.kind_start[-1])
         self.rows = np.arange(problem.part_start[self.cores], problem.part_start[self.cores + 1])
         turns = [tuple(int(d) for d in order) for order in problem.orders]
@@ -48,17 +47,16 @@ class AlignedStart:
 
     def price_of_time(self, order: IntArray, batch: int) -> float:
         """Energy that a unit of time is worth to layers one after another, one sample at a time; 0 where they do not fit."""
-        workspace = self.workspace
+        goal = self.work.goal
         tree_search.write_flat(self.trial, order, batch)
-        good, energy, spent = tree_cost(workspace.problem, workspace.caches, self.trial, workspace.scratch)
-        return float(workspace.goal[1] / workspace.goal[0] * energy / max(spent, 1.0)) if good else 0.0
+        good, energy, spent = tree_cost(self.work, self.trial)
+        return float(goal[1] / goal[0] * energy / max(spent, 1.0)) if good else 0.0
 
     def seed_ranks(self, order: IntArray, batch_at: int, per_time: float) -> None:
         """Give the ranks of all layers the partitions that are good for them and for their neighbours."""
-        workspace = self.workspace
-        problem, caches, scratch = workspace.problem, workspace.caches, workspace.scratch
+        problem, caches = self.work.problem, self.work.caches
         prices: FloatArray = np.full((self.layers, len(self.rows)), np.inf)
-        aligned_layers.price_rows(problem, caches, scratch, batch_at, self.turns[0], per_time, prices)
+        aligned_layers.price_rows(self.work, batch_at, self.turns[0], per_time, prices)
         least = prices.min(axis=1, keepdims=True)
         excess = np.where(np.isfinite(prices), prices / np.where(np.isfinite(least), least, 1.0) - 1.0, 2.0)
         around = np.zeros_like(excess)
@@ -83,8 +81,7 @@ class AlignedStart:
 
     def find(self, order: IntArray, root_groups: int, turn: int, per_time: float) -> tuple[float, float]:
         """Leave the tree of a batch in `trial`; returns energy and time, infinite where there is none."""
-        workspace = self.workspace
-        problem, caches, scratch = workspace.problem, workspace.caches, workspace.scratch
+        problem = self.work.problem
         batch_at = int(np.searchsorted(problem.batches, problem.batches[-1] // root_groups))
         if batch_at not in self.seeded:  # trees that were found stand by ranks, so these stay
             self.seed_ranks(order, batch_at, per_time)
@@ -92,11 +89,7 @@ class AlignedStart:
         choices = np.zeros(self.layers, np.int64)
         options = np.array([(tree_kernels.LEAF, 1, 0), (tree_kernels.TIME, 1, tree_search.NEST)], np.int64)
         costs: FloatArray = np.empty((self.layers, self.layers, len(options), 2))
-        if not np.isfinite(
-            aligned_layers.align_layers(problem, caches, scratch, order, batch_at, turn, per_time, choices)
-        ):
+        if not np.isfinite(aligned_layers.align_layers(self.work, order, batch_at, turn, per_time, choices)):
             return float("inf"), float("inf")
-        aligned_layers.price_runs(
-            problem, caches, self.trial, scratch, order, root_groups, options, choices, SHORT, costs
-        )
+        aligned_layers.price_runs(self.work, self.trial, order, root_groups, options, choices, SHORT, costs)
         return tree_search.cut_by_program(problem, costs, order, root_groups, options, per_time, choices, self.trial)

@@ -28,7 +28,7 @@ from codesign.scheduling.segments.kernels.fabric import dram_cycles, link_cycles
 from codesign.scheduling.segments.kernels.tree import LEAF, SPACE, TIME
 from codesign.scheduling.segments.network_routers import routers_of
 from codesign.scheduling.segments.packet_lists import MemoryClock, PacketLists, Packets, SteadyMemory, joined
-from codesign.scheduling.segments.segment_tree import Leaf, walk
+from codesign.scheduling.segments.segment_tree import children_of, leaf_nodes
 from codesign.scheduling.segments.transfers import TransferLists
 from codesign.timing.noc import programs
 from codesign.timing.noc.programs import Program
@@ -111,11 +111,7 @@ class ContentionSimulator:
             UserError: Packets block each other for good; rule M102 excludes it.
         """
         run = _Run(self, found)
-        segments = []
-        node = int(found.arrays.first[0])
-        while node >= 0:
-            segments.append(run.segment(node))
-            node = int(found.arrays.next[node])
+        segments = [run.segment(node) for node in children_of(found.arrays, 0)]
         groups = int(found.arrays.groups[0])
         time, free = (groups * sum(getattr(s, name) for s in segments) for name in ("time", "free"))
         energy = stretched_pj(self.of, found, time)
@@ -137,10 +133,9 @@ class _Run:
         lists = TransferLists(simulator.of, found)
         self.parts = {
             i: simulator.lists.packets(lists.of_leaf(leaf), _core_cycles(found.rows[i].core))
-            for i, leaf in enumerate(walk(found.root))
-            if isinstance(leaf, Leaf)
+            for i, leaf in leaf_nodes(found.root)
         }
-        self.ports = simulator.routers.output_ports(list(simulator.lists.trees.known))
+        self.ports = simulator.routers.output_ports(list(simulator.lists.trees))
         self.flit_hops, self.complete, self.steps = 0, True, 0
 
     def segment(self, node: int) -> SegmentTime:
@@ -167,7 +162,7 @@ class _Run:
     def _steps(self, node: int) -> list[tuple[tuple[int, ...], int]]:
         """Which children run together, and in how many steps of one run of a cut."""
         shape, groups = self.shape, int(self.shape.groups[node])
-        children = self._children(node)
+        children = children_of(shape, node)
         if shape.kind[node] != SPACE:
             return [((child,), groups) for child in children]
         found: dict[tuple[int, ...], int] = {}
@@ -184,13 +179,6 @@ class _Run:
         for running, times in self._steps(node):
             total += times * (self._alone(running[0]) if len(running) == 1 else self._together(running))
         return total
-
-    def _children(self, node: int) -> list[int]:
-        found, child = [], int(self.shape.first[node])
-        while child >= 0:
-            found.append(child)
-            child = int(self.shape.next[child])
-        return found
 
     def _together(self, running: tuple[int, ...]) -> int:
         """Cycles of one step in which some children of a cut run side by side, from an empty mesh."""

@@ -16,13 +16,14 @@ from codesign.scheduling.segments.kernels.layout import Layout
 from codesign.scheduling.segments.kernels.tile_figures import NEVER
 from codesign.scheduling.segments.layers import LayerKind, SegmentNetwork, unit_time
 from codesign.scheduling.segments.layouts import layout_of
-from codesign.scheduling.segments.mapped_cores import MAPPED
+from codesign.scheduling.segments.mapped_cores import mapped_figures
 from codesign.scheduling.segments.segment_tree import (
     DIMENSIONS,
     Cut,
     CutKind,
     Leaf,
     check_tree,
+    leaf_nodes,
     leaf_places,
     leaves,
     tree_arrays,
@@ -182,7 +183,7 @@ class Evaluator:
         self.capacity = np.array([core.big.bytes for core in self.records], np.int64)[self.site_kind]
         self.reserve = np.array([core.output_reserve_bytes for core in self.records], np.int64)[self.site_kind]
         self._given = core_figures
-        self._figures: dict[tuple[int, ...], FloatArray] = {}
+        self._figures: dict[tuple[int, int, tuple[int, ...]], FloatArray] = {}
         units = [[self._unit(layer, kind) for kind in range(self.kinds)] for layer in range(len(network.layers))]
         self.unit_times: FloatArray = np.array(units)[:, :, 0]
         self.unit_pj: FloatArray = np.array(units)[:, :, 1]
@@ -247,7 +248,7 @@ class Evaluator:
     def _choose_cores(self, shape: tree_kernels.Tree, root: Cut) -> None:
         """Layers that name a kind run on its cores alone (rule M123)."""
         names = [kind.name for kind in self.core_kinds]
-        for node, leaf in zip(np.flatnonzero(shape.kind == tree_kernels.LEAF), leaves(root), strict=True):
+        for node, leaf in leaf_nodes(root):
             if not leaf.kind:
                 continue
             if leaf.kind not in names:
@@ -262,7 +263,7 @@ class Evaluator:
 
     def _check_parts(self, shape: tree_kernels.Tree, root: Cut) -> None:
         drams = len(self.system.memories.ports)
-        for node, leaf in zip(np.flatnonzero(shape.kind == tree_kernels.LEAF), leaves(root), strict=True):
+        for node, leaf in leaf_nodes(root):
             cores = int(shape.core_past[node] - shape.core_first[node])
             if leaf.given is None and leaf.cores != cores:
                 name = self.network.layers[leaf.layer].name
@@ -301,11 +302,11 @@ class Evaluator:
         usage = np.zeros((n, 3, self.sites), np.int64)
         cores: dict[int, FloatArray] = {}
         run = _Run(self, root, shape, on_chip, stored)
-        for node, leaf in zip(np.flatnonzero(shape.kind == tree_kernels.LEAF), leaves(root), strict=True):
-            core = run.leaf(leaf, int(node), counters[node], energies[node], usage[node])
+        for node, leaf in leaf_nodes(root):
+            core = run.leaf(leaf, node, counters[node], energies[node], usage[node])
             for slowdown, kept in ((1, times), (2, slowed)):
-                kept[node] = run.time(int(core[1]), int(node), counters[node], slowdown)
-            cores[int(node)] = core
+                kept[node] = run.time(int(core[1]), node, counters[node], slowdown)
+            cores[node] = core
         tree_kernels.add_up(
             self.fabric,
             shape,
@@ -367,19 +368,11 @@ class Evaluator:
         if self._given is not None:
             return self._given[leaf.layer]
         layer = self.network.layers[leaf.layer]
-        tile = core_tile(layer, leaf.parts, leaf.batch, leaf.fetch)
-        key = (leaf.layer, *tile)
-        found = self._figures.get(key)
+        tile = tuple(core_tile(layer, leaf.parts, leaf.batch, leaf.fetch))
+        found = self.figures_on(0, leaf.layer, tile)
         if found is None:
-            found = np.zeros(core_mapper.FIGURES + 1)
-            if not layer.computes:
-                work = tile[1] * tile[4] * tile[5] * layer.operands * layer.R * layer.S * tile[8]
-                core_mapper.map_vector_work(core_mapper.core_of(self.cores, 0), work, found)
-            elif not core_mapper.map_convolution(core_mapper.core_of(self.cores, 0), core_mapper.Tile(*tile), found):
-                raise UserError(f"the buffers of a core cannot hold any part of layer {layer.name!r}", where="tree")
-            self._figures[key] = found
-        pieces = float(np.prod(leaf.fetch[:4])) if leaf.fetch else 1.0
-        return found[: core_mapper.FIGURES] * pieces
+            raise UserError(f"the buffers of a core cannot hold any part of layer {layer.name!r}", where="tree")
+        return found * (float(np.prod(leaf.fetch[:4])) if leaf.fetch else 1.0)
 
     def figures_on(self, kind: int, number: int, tile: tuple[int, ...]) -> FloatArray | None:
         """Energy, cycles and parts of a tile of a layer on a kind of cores, an architecture's by the exact mapper (rule M125).
@@ -392,15 +385,17 @@ class Evaluator:
         Returns:
             The figures; None where the core cannot do it.
         """
-        layer, found = self.network.layers[number], np.zeros(core_mapper.FIGURES + 1)
-        core = core_mapper.core_of(self.cores, kind)
-        if not layer.computes:
-            work = tile[1] * tile[4] * tile[5] * layer.operands * layer.R * layer.S * tile[8]
-            core_mapper.map_vector_work(core, work, found)
-        elif self.core_kinds[kind].architecture is not None:
-            found = MAPPED.figures(self.core_kinds[kind], tile)
-        else:
-            core_mapper.map_convolution(core, core_mapper.Tile(*tile), found)
+        found = self._figures.get((kind, number, tile))
+        if found is None:
+            layer, core = self.network.layers[number], core_mapper.core_of(self.cores, kind)
+            found = self._figures[kind, number, tile] = np.zeros(core_mapper.FIGURES + 1)
+            if not layer.computes:
+                work = tile[1] * tile[4] * tile[5] * layer.operands * layer.R * layer.S * tile[8]
+                core_mapper.map_vector_work(core, work, found)
+            elif self.core_kinds[kind].architecture is not None:
+                found[:] = mapped_figures(self.core_kinds[kind], tile)
+            else:
+                core_mapper.map_convolution(core, core_mapper.Tile(*tile), found)
         return None if found[core_mapper.FIGURES] < 0.0 else found[: core_mapper.FIGURES]
 
     def own_figures(self, leaf: Leaf, place: Layout) -> FloatArray:

@@ -40,7 +40,6 @@ def _layer(graph: LayerGraph, layer: Layer, number: dict[int, int]) -> SegmentLa
     if layer.on_chip_weights and not layer.wgt_prevs:
         raise UserError("weights that come from outside for each sample are not scheduled", where=where)
     made = layer.wgt_prevs or layer.is_matrix
-    a, b, c = _axes(layer.order)
     return SegmentLayer(
         layer.name,
         KINDS[layer.type],
@@ -60,12 +59,7 @@ def _layer(graph: LayerGraph, layer: Layer, number: dict[int, int]) -> SegmentLa
         layer.in_w,
         layer.C // layer.groups * layer.K * layer.R * layer.S if made else 0,
         sum(graph.external_inputs[e][0] for e in layer.ext_prevs),
-        (a, b, c),
+        layer.order,  # output axis j is input axis ``order[j]`` in both forms
         tuple(sorted(number[p] for p in layer.ifm_prevs)),
         tuple(sorted(number[p] for p in layer.wgt_prevs)),
     )
-
-
-def _axes(order: tuple[int, int, int]) -> tuple[int, int, int]:
-    """Where input axes go is where output axes come from: output axis j is input axis ``order[j]`` in both forms."""
-    return order

@@ -68,40 +68,6 @@ class Packets:
 
 
 @final
-class PacketTrees:
-    """All trees of packets met so far, by way, source and targets."""
-
-    def __init__(self) -> None:
-        self.known: dict[TreeKey, int] = {}
-
-    def number(self, which: int, source: int, targets: tuple[int, ...]) -> int:
-        """Number of a tree of nodes."""
-        return self.known.setdefault((which, source, targets), len(self.known))
-
-
-@final
-@dataclass(frozen=True)
-class _Ways:
-    """Packets' ways: one row for each source, group and DRAM of a layer.
-
-    Attributes:
-        source: Node.
-        flits: All of the way's.
-        tree: Number of its tree.
-        memory: DRAM, or `ON_CHIP`.
-        written: 1 where words go to DRAM.
-        words: Of a flit.
-    """
-
-    source: IntArray
-    flits: IntArray
-    tree: IntArray
-    memory: IntArray
-    written: IntArray
-    words: FloatArray
-
-
-@final
 class PacketLists:
     """Makes the packets of layers.
 
@@ -110,13 +76,17 @@ class PacketLists:
         flit_words: Words of a flit.
         memory: When its DRAMs serve packets.
         packet_flits: Most flits of a packet.
+
+    Attributes:
+        trees: Numbers of all trees of packets met so far, by way, source and targets.
     """
 
     def __init__(
         self, routers: MeshRouters | TableRouters, flit_words: int, memory: MemoryClock, packet_flits: int
     ) -> None:
-        self.routers, self.trees, self.memory, self.packet_flits = routers, PacketTrees(), memory, packet_flits
+        self.routers, self.memory, self.packet_flits = routers, memory, packet_flits
         self.flit_words, self.drams = flit_words, len(routers.ports)
+        self.trees: dict[TreeKey, int] = {}
 
     def packets(self, transfers: list[Transfer], compute: int) -> Packets:
         """The packets of one run of a layer (rules M103, M104).
@@ -126,25 +96,25 @@ class PacketLists:
             compute: Cycles of its cores.
         """
         busy = np.zeros(self.drams, np.int64)
-        ways = self._ways(transfers)
-        if ways is None:
-            none = np.zeros(0, np.int64)
-            return Packets(none, none, none, none, none, none, busy, compute)
-        room = int((-(-ways.flits // self.packet_flits)).sum())
+        (source, flits, tree, memory, written), words = self._ways(transfers)
+        room = int((-(-flits // self.packet_flits)).sum())
         way, length = np.zeros(room, np.int64), np.zeros(room, np.int64)
-        transfer_list.take_turns(ways.flits, self.packet_flits, way, length)
-        memory, served = ways.memory[way], np.zeros(room, np.int64)
+        transfer_list.take_turns(flits, self.packet_flits, way, length)
+        memory, served = memory[way], np.zeros(room, np.int64)
         for dram in range(len(busy)):
             mine = np.flatnonzero(memory == dram)
             if len(mine):
                 of = way[mine]
-                served[mine] = self.memory.serve(ways.words[of] * length[mine], ways.written[of], of)
+                served[mine] = self.memory.serve(words[of] * length[mine], written[of], of)
                 busy[dram] = served[mine].max()
-        reads = ((memory >= 0) & (ways.written[way] == 0)).astype(np.int64)
-        return Packets(ways.source[way], length, ways.tree[way], memory, served, reads, busy, compute)
+        reads = ((memory >= 0) & (written[way] == 0)).astype(np.int64)
+        return Packets(source[way], length, tree[way], memory, served, reads, busy, compute)
 
-    def _ways(self, transfers: list[Transfer]) -> _Ways | None:
-        """Where flits come from and go to; None where nothing moves."""
+    def _ways(self, transfers: list[Transfer]) -> tuple[IntArray, FloatArray]:
+        """Ways of flits, one for each source, group and DRAM, and words of a flit of each.
+
+        The rows are source node, flits, number of the tree, DRAM or `ON_CHIP`, and 1 where words go to DRAM.
+        """
         rows: list[tuple[int, int, int, int, int]] = []
         words: list[float] = []
         cursor = [0] * self.drams
@@ -158,13 +128,10 @@ class PacketLists:
                 for which in range(self.routers.ways):
                     part = (flits + self.routers.ways - 1 - which) // self.routers.ways
                     if part:
-                        tree = self.trees.number(which, source, targets)
+                        tree = self.trees.setdefault((which, source, targets), len(self.trees))
                         rows.append((source, part, tree, transfer.dram, int(transfer.written)))
                         words.append(transfer.words / whole)
-        if not rows:
-            return None
-        columns = np.array(rows, np.int64).T.copy()
-        return _Ways(columns[0], columns[1], columns[2], columns[3], columns[4], np.array(words))
+        return np.array(rows, np.int64).reshape(-1, 5).T.copy(), np.array(words)
 
     def _port_ways(
         self, transfer: Transfer, nodes: tuple[int, ...], whole: int, cursor: list[int]
@@ -183,11 +150,7 @@ class PacketLists:
 
 def joined(parts: list[Packets]) -> Packets:
     """All packets of some parts, one part after another."""
-
-    def column(name: str) -> IntArray:
-        return np.concatenate([getattr(part, name) for part in parts]).astype(np.int64)
-
+    names = ("source", "flits", "tree", "memory", "served", "reads")
+    columns = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
     busy = np.sum([part.busy for part in parts], axis=0)
-    compute = max(part.compute for part in parts)
-    source, flits, tree, memory, served, reads = map(column, ("source", "flits", "tree", "memory", "served", "reads"))
-    return Packets(source, flits, tree, memory, served, reads, busy, compute)
+    return Packets(*columns, busy, max(part.compute for part in parts))

@@ -10,15 +10,16 @@ from codesign.core.errors import UserError
 from codesign.core.kernel_library import FloatArray
 from codesign.core.rng import RandomState, make_state
 from codesign.scheduling.segments.evaluate import Evaluation, Evaluator
+from codesign.scheduling.segments.exact_tiles import map_tiles
 from codesign.scheduling.segments.kernels import moves, tree_search
 from codesign.scheduling.segments.kernels import tree as tree_kernels
 from codesign.scheduling.segments.kernels.kind_shares import ALL_KINDS, ONE_KIND
-from codesign.scheduling.segments.kernels.machine import ORDERS, RANKS, Tokens
-from codesign.scheduling.segments.leaf_parts import map_tiles
-from codesign.scheduling.segments.search_arrays import Workspace, make_caches, make_scratch, make_tokens, problem_arrays
+from codesign.scheduling.segments.kernels.machine import ORDERS, RANKS, Tokens, Workspace
+from codesign.scheduling.segments.kernels.segment_cost import tree_value
+from codesign.scheduling.segments.search_arrays import make_caches, make_scratch, make_tokens, problem_arrays
 from codesign.scheduling.segments.search_start import TreeStart
 from codesign.scheduling.segments.segment_tree import Cut
-from codesign.scheduling.segments.token_trees import tree_of, with_parts
+from codesign.scheduling.segments.token_trees import tree_of
 
 MOVE_WEIGHTS = (30, 12, 4, 6, 12, 6, 10, 8, 12, 5, 5, 5, 6, 20)
 """Of the moves in the order of `kernels.moves`."""
@@ -113,24 +114,23 @@ class TreeSearch:
 
     def __init__(self, evaluator: Evaluator, batch: int, settings: SearchSettings) -> None:
         self.evaluator, self.batch, self.settings = evaluator, batch, settings
-        self.problem = problem_arrays(evaluator, batch, settings.least_use)
-        self.caches, self.scratch = make_caches(self.problem), make_scratch(self.problem)
+        problem = problem_arrays(evaluator, batch, settings.least_use)
+        goal = np.array([settings.energy_power, settings.time_power])
+        self.work = Workspace(problem, make_caches(problem), make_scratch(problem), goal)
         n = len(evaluator.network.layers)
         self.current, self.trial, self.room, self.first, self.best = (make_tokens(n) for _ in range(5))
-        self.goal = np.array([settings.energy_power, settings.time_power])
-        self.workspace = Workspace(self.problem, self.caches, self.scratch, self.goal)
         seconds = settings.seconds if settings.steps is None else None
-        self.starter = TreeStart(evaluator.network, batch, seconds, self.workspace, self.trial, self.current)
+        self.starter = TreeStart(evaluator.network, batch, seconds, self.work, self.trial, self.current)
         self.steps = 0
         self.weights = np.array(MOVE_WEIGHTS, np.int64)
-        if len(self.problem.limits) > 1:
+        if len(self.work.problem.limits) > 1:
             self.weights[-1] = KINDS_ALIGN
         self.mapped_best, self.mapped_tree = make_tokens(n), None  # type: Tokens, Cut | None
         self.mapped_value = float("inf")
 
     def value(self, tokens: Tokens) -> float:
         """Logarithm of the goal of a tree; infinite where it is no scheme."""
-        return self.workspace.value(tokens)
+        return tree_value(self.work, tokens)
 
     def start(self, longest: int) -> float:
         """The best tree of the dynamic program over cuts, left in `current`; returns its value.
@@ -164,7 +164,7 @@ class TreeSearch:
         first = value
         moves.copy_tokens(self.current, self.best)
         schedule = np.array([value, value, settings.hot, settings.hot])
-        if self.problem.mapped.any():
+        if self.work.problem.mapped.any():
             self._map_best(schedule)
         spent = clock.cpu_seconds() - begin
         opened = spent
@@ -189,7 +189,7 @@ class TreeSearch:
                 share = max(0.0, share * descents - RETURN_SHARE * descent)
             schedule[2:] = hot * (settings.cold / hot) ** share
             self._anneal(schedule, steps, state)
-            if self.problem.mapped.any():
+            if self.work.problem.mapped.any():
                 self._map_best(schedule)
             before, spent = spent, clock.cpu_seconds() - begin
             self.steps += steps
@@ -203,7 +203,7 @@ class TreeSearch:
             self.evaluator.evaluate(tree),
             float(np.exp(first * 2 / powers)),
             self.steps,
-            int(self.caches.counts[0]),
+            int(self.work.caches.counts[0]),
             clock.cpu_seconds() - begin,
         )
 
@@ -227,9 +227,9 @@ class TreeSearch:
         Trees are searched by estimates where tiles are not mapped. The best of those whose tiles all are is kept apart.
         """
         for _ in range(MOST_MAPPED):
-            new = map_tiles(self.evaluator, self.problem, self.tree(self.best))
+            new = map_tiles(self.evaluator, self.work.problem, self.tree(self.best))
             if new:
-                for held in (self.caches.leaf_keys, self.scratch.edge_keys, self.caches.segment_keys):
+                for held in (self.work.caches.leaf_keys, self.work.scratch.edge_keys, self.work.caches.segment_keys):
                     held[:] = 0
             value = self.value(self.best)
             if not new and value < self.mapped_value:
@@ -256,21 +256,9 @@ class TreeSearch:
         return float(min(1.0, FEW / layers) * min(1.0, expected / (LONG * layers)) ** 0.5)
 
     def _anneal(self, schedule: FloatArray, steps: int, state: RandomState) -> None:
-        tree_search.anneal(
-            self.problem,
-            self.caches,
-            self.scratch,
-            self.current,
-            self.trial,
-            self.room,
-            self.best,
-            self.weights,
-            self.goal,
-            schedule,
-            steps,
-            state,
-        )
+        trees = self.current, self.trial, self.room, self.best
+        tree_search.anneal(self.work, *trees, self.weights, schedule, steps, state)
 
     def tree(self, tokens: Tokens) -> Cut:
         """A tree of tokens as a value, with partitions and orders in full."""
-        return with_parts(self.evaluator, self.problem, self.caches, tree_of(tokens, self.batch))
+        return tree_of(self.evaluator, self.work.problem, self.work.caches, tokens)

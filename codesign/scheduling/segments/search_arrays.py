@@ -1,20 +1,17 @@
 """A network on a system in the form of the search's kernels, and the memory that they work in."""
 
-from dataclasses import dataclass
 from itertools import permutations
-from typing import final
 
 import numpy as np
 
 from codesign.core.errors import UserError
 from codesign.core.factors import divisors
-from codesign.core.kernel_library import FloatArray, IntArray
+from codesign.core.kernel_library import IntArray
 from codesign.scheduling.segments.evaluate import Evaluator
-from codesign.scheduling.segments.kernels import core_mapper, fabric, tree_search
+from codesign.scheduling.segments.exact_tiles import EXACT_ENTRIES
+from codesign.scheduling.segments.kernels import core_mapper, fabric
 from codesign.scheduling.segments.kernels import tree as tree_kernels
 from codesign.scheduling.segments.kernels.machine import PLACE, RANKS, Caches, Problem, Scratch, Tokens
-from codesign.scheduling.segments.kernels.segment_cost import tree_cost
-from codesign.scheduling.segments.leaf_parts import EXACT_ENTRIES
 from codesign.scheduling.segments.system_arrays import mean_way
 
 MOST_EDGES = 60
@@ -170,26 +167,3 @@ def make_scratch(problem: Problem) -> Scratch:
             np.zeros((edges, counter), np.int64),
         ]
     )
-
-
-@final
-@dataclass(frozen=True)
-class Workspace:
-    """What every evaluation of a search works with.
-
-    Args:
-        problem: Network and system.
-        caches: What is known.
-        scratch: Room.
-        goal: Exponents of energy and time.
-    """
-
-    problem: Problem
-    caches: Caches
-    scratch: Scratch
-    goal: FloatArray
-
-    def value(self, tokens: Tokens) -> float:
-        """Logarithm of the goal of a tree; infinite where it is no scheme."""
-        good, energy, spent = tree_cost(self.problem, self.caches, tokens, self.scratch)
-        return float(tree_search.value_of(energy, spent, self.goal)) if good else float("inf")

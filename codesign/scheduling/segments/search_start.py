@@ -10,9 +10,9 @@ from codesign.core.kernel_library import FloatArray, IntArray
 from codesign.scheduling.segments.aligned_start import AlignedStart
 from codesign.scheduling.segments.kernels import moves, tree_search
 from codesign.scheduling.segments.kernels import tree as tree_kernels
-from codesign.scheduling.segments.kernels.machine import Tokens
+from codesign.scheduling.segments.kernels.machine import Tokens, Workspace
+from codesign.scheduling.segments.kernels.segment_cost import tree_value
 from codesign.scheduling.segments.layers import SegmentNetwork
-from codesign.scheduling.segments.search_arrays import Workspace
 
 START_SHARE = 0.6
 """Share of the time after which the start takes no longer segments."""
@@ -104,7 +104,7 @@ class TreeStart:
         network: Its layers.
         batch: Samples of the whole.
         seconds: CPU seconds of which the start takes shares; None for all that it is told to try, whatever the time.
-        workspace: Network and system for the kernels.
+        work: Network and system for the kernels.
         trial: Room for a tree.
         current: Receives the best tree.
     """
@@ -114,12 +114,12 @@ class TreeStart:
         network: SegmentNetwork,
         batch: int,
         seconds: float | None,
-        workspace: Workspace,
+        work: Workspace,
         trial: Tokens,
         current: Tokens,
     ) -> None:
         self.network, self.batch, self.seconds = network, batch, seconds
-        self.workspace, self.trial, self.current = workspace, trial, current
+        self.work, self.trial, self.current = work, trial, current
         self.order = np.arange(len(network.layers), dtype=np.int64)
         self.first_choices = np.zeros(len(network.layers), np.int64)
 
@@ -157,18 +157,18 @@ class TreeStart:
         Numbers of groups of the root go from the middle down and up until trees get worse. If one is better than `best`, those
         of the best two are taken again with further orders of the dimensions, at the price of time of the best one.
         """
-        if len(self.workspace.problem.limits) > 1:
+        if len(self.work.problem.limits) > 1:
             return float("inf")
-        start, many = AlignedStart(self.workspace, self.trial), divisors(self.batch)
+        start, many = AlignedStart(self.work, self.trial), divisors(self.batch)
         per_time = start.price_of_time(self.order, self.batch)
         values: dict[int, float] = {}
-        goal, least, took, begin, price = self.workspace.goal, best, 0.0, clock.cpu_seconds(), per_time
+        goal, least, took, begin, price = self.work.goal, best, 0.0, clock.cpu_seconds(), per_time
 
         def found(groups: int, turn: int) -> float:
             nonlocal least, took, price
             began = clock.cpu_seconds()
             energy, spent = start.find(self.order, groups, turn, per_time)
-            value = self.workspace.value(self.trial) if np.isfinite(energy) else float("inf")
+            value = tree_value(self.work, self.trial) if np.isfinite(energy) else float("inf")
             if value < least - 1e-9:
                 least, price = value, goal[1] / goal[0] * energy / max(spent, 1.0)
                 moves.copy_tokens(self.trial, self.current)
@@ -195,14 +195,14 @@ class TreeStart:
 
     def _cut(self, root_groups: int, options: IntArray, costs: FloatArray, best: float) -> float:
         """Cut the layers at what segments cost, at several prices of time; a better tree than `best` is left in `current`."""
-        problem, goal, per_time = self.workspace.problem, self.workspace.goal, 1.0
+        problem, goal, per_time = self.work.problem, self.work.goal, 1.0
         for _ in range(6):
             energy, spent = tree_search.cut_by_program(
                 problem, costs, self.order, root_groups, options, per_time, self.first_choices, self.trial
             )
             if not np.isfinite(energy):
                 break
-            value = self.workspace.value(self.trial)
+            value = tree_value(self.work, self.trial)
             if value < best - 1e-9:
                 best = value
                 moves.copy_tokens(self.trial, self.current)
@@ -291,10 +291,8 @@ class TreeStart:
             below = max((done for done in known if done < length), default=length)
             priced: FloatArray = np.full(costs.shape[1:], np.inf)
             found = tree_search.price_segments(
-                self.workspace.problem,
-                self.workspace.caches,
+                self.work,
                 self.trial,
-                self.workspace.scratch,
                 self.order,
                 root_groups,
                 kind,
@@ -313,7 +311,7 @@ class TreeStart:
         """Leave layers one after another in the largest batch that fits in `current`; returns its value, infinite where none does."""
         for groups in divisors(self.batch):
             tree_search.write_flat(self.current, self.order, groups)
-            value = self.workspace.value(self.current)
+            value = tree_value(self.work, self.current)
             if np.isfinite(value):
                 return value
         return float("inf")

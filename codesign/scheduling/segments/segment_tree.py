@@ -117,7 +117,12 @@ def walk(node: Node) -> Iterator[Node]:
 
 def leaves(node: Node) -> list[Leaf]:
     """The leaves below a node, in order."""
-    return [found for found in walk(node) if isinstance(found, Leaf)]
+    return [leaf for _, leaf in leaf_nodes(node)]
+
+
+def leaf_nodes(root: Node) -> list[tuple[int, Leaf]]:
+    """The leaves of a tree in order, each with its number in preorder."""
+    return [(number, found) for number, found in enumerate(walk(root)) if isinstance(found, Leaf)]
 
 
 def check_tree(root: Cut, network: SegmentNetwork) -> None:
@@ -155,39 +160,39 @@ def _check_cut(cut: Cut) -> None:
 
 def tree_arrays(root: Cut, unit_times: FloatArray) -> arrays.Tree:
     """A tree in the kernels' form, before stages and cores are found."""
-    nodes = list(walk(root))
-    n = len(nodes)
-    number = {id(node): i for i, node in enumerate(nodes)}
-    whole = {name: np.full(n, -1, np.int64) for name in arrays.Tree._fields if name != "unit_time"}
-    times = np.zeros((n, unit_times.shape[1]))
-    counts = _leaf_counts(root)
-    leaf = 0
-    for i, node in enumerate(nodes):
-        whole["batch"][i], whole["leaf_first"][i], whole["leaf_past"][i] = node.batch, leaf, leaf + counts[id(node)]
-        whole["stage"][i], whole["stages"][i] = 0, 0
+    n = sum(1 for _ in walk(root))
+    columns = {name: np.full(n, -1, np.int64) for name in arrays.Tree._fields if name != "unit_time"}
+    tree = arrays.Tree(unit_time=np.zeros((n, unit_times.shape[1])), **columns)
+    tree.stage[:] = tree.stages[:] = 0
+    at = leaf = 0
+
+    def add(node: Node, parent: int) -> None:
+        nonlocal at, leaf
+        mine, at = at, at + 1
+        tree.parent[mine], tree.batch[mine], tree.leaf_first[mine] = parent, node.batch, leaf
         if isinstance(node, Leaf):
-            whole["kind"][i], whole["groups"][i], whole["layer"][i] = arrays.LEAF, 1, node.layer
-            times[i] = unit_times[node.layer]
+            tree.kind[mine], tree.groups[mine], tree.layer[mine] = arrays.LEAF, 1, node.layer
+            tree.unit_time[mine] = unit_times[node.layer]
             leaf += 1
-            continue
-        whole["kind"][i], whole["groups"][i] = int(node.kind), node.groups
-        places = [number[id(child)] for child in node.children]
-        whole["first"][i] = places[0]
-        whole["parent"][places] = i
-        for child, after in zip(places, [*places[1:], -1], strict=True):
-            whole["next"][child] = after
-    return arrays.Tree(unit_time=times, **whole)
+        else:
+            tree.kind[mine], tree.groups[mine], tree.first[mine] = node.kind, node.groups, at
+            places = []
+            for child in node.children:
+                places.append(at)
+                add(child, mine)
+            tree.next[places[:-1]] = places[1:]
+        tree.leaf_past[mine] = leaf
+
+    add(root, -1)
+    return tree
 
 
-def _leaf_counts(node: Node) -> dict[int, int]:
-    found: dict[int, int] = {}
-
-    def count(below: Node) -> int:
-        total = 1 if isinstance(below, Leaf) else sum(count(child) for child in below.children)
-        found[id(below)] = total
-        return total
-
-    count(node)
+def children_of(tree: arrays.Tree, node: int) -> list[int]:
+    """Children of a node of a tree in the kernels' form."""
+    found, child = [], int(tree.first[node])
+    while child >= 0:
+        found.append(child)
+        child = int(tree.next[child])
     return found
 
 

@@ -18,6 +18,7 @@ from codesign.scheduling.segments.drawings import (
 )
 from codesign.scheduling.segments.energy_parts import energy_parts_pj
 from codesign.scheduling.segments.evaluate import OWN_RULES, Evaluation, Evaluator
+from codesign.scheduling.segments.segment_tree import children_of
 from codesign.scheduling.segments.timeline import LayerRuns, timeline_of
 
 MOST_SEGMENTS = 12
@@ -140,10 +141,7 @@ def _segments(
 ) -> str:
     """The longest segments in their order: cores by layer, links by their load within the segment."""
     system, shape = evaluator.system, found.arrays
-    nodes, child = [], int(shape.first[0])
-    while child >= 0:
-        nodes.append(child)
-        child = int(shape.next[child])
+    nodes = children_of(shape, 0)
     longest = sorted(sorted(range(len(nodes)), key=lambda k: -found.rows[nodes[k]].time)[:MOST_SEGMENTS])
     figures = []
     for number in longest:

@@ -6,6 +6,7 @@ from typing import final
 from codesign.scheduling.segments.evaluate import Evaluation
 from codesign.scheduling.segments.kernels import tree as arrays
 from codesign.scheduling.segments.layers import SegmentNetwork
+from codesign.scheduling.segments.segment_tree import children_of
 
 
 @final
@@ -60,18 +61,11 @@ class _Timeline:
         self._network, self._rows, self._tree = network, found.rows, found.arrays
         self.runs: list[LayerRuns] = []
         start, groups = 0.0, int(self._tree.groups[0])
-        for number, child in enumerate(self._children(0)):
+        for number, child in enumerate(children_of(self._tree, 0)):
             self._segment = number
             one = float(self._rows[child].time)
             self._place(child, start, start + groups * one, one, groups)
             start += groups * one
-
-    def _children(self, node: int) -> list[int]:
-        found, child = [], int(self._tree.first[node])
-        while child >= 0:
-            found.append(child)
-            child = int(self._tree.next[child])
-        return found
 
     def _place(self, node: int, start: float, end: float, one: float, runs: int) -> None:
         """Note the leaves below a node.
@@ -94,14 +88,14 @@ class _Timeline:
         groups, stages = int(tree.groups[node]), int(tree.stages[node])
         if tree.kind[node] == arrays.SPACE:
             step = one / (groups + stages)
-            for child in self._children(node):
+            for child in children_of(tree, node):
                 stage = int(tree.stage[child])
                 self._place(child, start + stage * step, end - (stages - stage) * step, step, runs * groups)
             return
-        times = [float(self._rows[child].time) for child in self._children(node)]
+        times = [float(self._rows[child].time) for child in children_of(tree, node)]
         scale = one / groups / (sum(times) or 1.0)
         before = 0.0
-        for child, time in zip(self._children(node), times, strict=True):
+        for child, time in zip(children_of(tree, node), times, strict=True):
             after = sum(times) - before - time
             self._place(child, start + before * scale, end - after * scale, time * scale, runs * groups)
             before += time

@@ -11,7 +11,7 @@ from codesign.scheduling.segments.kernels import transfer_list
 from codesign.scheduling.segments.kernels.layout import Layout, volume
 from codesign.scheduling.segments.layers import LayerKind
 from codesign.scheduling.segments.layouts import layout_of
-from codesign.scheduling.segments.segment_tree import Leaf, walk
+from codesign.scheduling.segments.segment_tree import Leaf, leaf_nodes
 
 ON_CHIP = -1
 """In the place of a DRAM: between cores."""
@@ -54,11 +54,10 @@ class TransferLists:
         self.of, self.found = evaluator, found
         self.layouts: dict[int, Layout] = {}
         self.leaves: dict[int, Leaf] = {}
-        for node, leaf in enumerate(walk(found.root)):
-            if isinstance(leaf, Leaf):
-                row, first = evaluator.table[leaf.layer], int(found.arrays.core_first[node])
-                self.layouts[leaf.layer] = layout_of(evaluator.fabric, row, leaf, first, False, evaluator.kinds)
-                self.leaves[leaf.layer] = leaf
+        for node, leaf in leaf_nodes(found.root):
+            row, first = evaluator.table[leaf.layer], int(found.arrays.core_first[node])
+            self.layouts[leaf.layer] = layout_of(evaluator.fabric, row, leaf, first, False, evaluator.kinds)
+            self.leaves[leaf.layer] = leaf
 
     def of_leaf(self, leaf: Leaf) -> list[Transfer]:
         """The transfers of one run of a layer: weights, inputs, outputs."""

@@ -9,7 +9,7 @@ from codesign.core.fields import Fields
 from codesign.core.json_types import JsonObject
 from codesign.scheduling.segments.evaluate import Evaluation
 from codesign.scheduling.segments.layers import SegmentNetwork
-from codesign.scheduling.segments.segment_tree import DIMENSIONS, Cut, CutKind, Leaf, Node, check_tree
+from codesign.scheduling.segments.segment_tree import DIMENSIONS, Cut, CutKind, Leaf, Node, check_tree, children_of
 
 ORDERS = {"".join(order) for order in permutations(DIMENSIONS)}
 
@@ -188,11 +188,10 @@ def core_map(evaluation: Evaluation, network: SegmentNetwork, segment: int, syst
         system: The cores.
     """
     shape = evaluation.arrays
-    node, number = int(shape.first[0]), 0
-    while number < segment and node >= 0:
-        node, number = int(shape.next[node]), number + 1
-    if node < 0:
-        raise UserError(f"the tree has {number} segments, there is no number {segment}", where="tree")
+    segments = children_of(shape, 0)
+    if segment >= len(segments):
+        raise UserError(f"the tree has {len(segments)} segments, there is no number {segment}", where="tree")
+    node = segments[segment]
     names: dict[int, list[int]] = {}
     for i in range(node, len(shape.kind)):
         inside = shape.leaf_first[node] <= shape.leaf_first[i] < shape.leaf_past[node]

@@ -13,8 +13,8 @@ from codesign.scheduling.segments.kernels.machine import (
     STAMP,
     Caches,
     Problem,
-    Scratch,
     Tokens,
+    Workspace,
 )
 from codesign.scheduling.segments.kernels.placed_leaf import place_row
 from codesign.scheduling.segments.kernels.segment_cost import add_on_chip, leaf_cost
@@ -47,39 +47,27 @@ def _placed(problem: Problem, caches: Caches, layer: int, batch_at: int, row: in
 
 
 @njit
-def _priced(
-    problem: Problem,
-    caches: Caches,
-    scratch: Scratch,
-    layer: int,
-    slot: int,
-    batch: int,
-    bits: int,
-    per_time: float,
-) -> float:
-    """Energy + `per_time` x time of a layer in a slot; producers of edges with a bit stand in the slots of `scratch`."""
-    counter = scratch.counters[0]
-    counter[:] = caches.leaf_counters[slot]
-    add_on_chip(problem, caches, scratch, layer, slot, batch, bits, counter)
-    energy, time, _ = leaf_cost(problem, caches, slot, counter, False)
+def _priced(work: Workspace, layer: int, slot: int, batch: int, bits: int, per_time: float) -> float:
+    """Energy + `per_time` x time of a layer in a slot; producers of edges with a bit stand in the slots of the room."""
+    counter = work.scratch.counters[0]
+    counter[:] = work.caches.leaf_counters[slot]
+    add_on_chip(work, layer, slot, batch, bits, counter)
+    energy, time, _ = leaf_cost(work.problem, work.caches, slot, counter, False)
     return energy + per_time * time
 
 
 @njit
-def price_rows(
-    problem: Problem, caches: Caches, scratch: Scratch, batch_at: int, turn: int, per_time: float, prices: FloatArray
-) -> None:
+def price_rows(work: Workspace, batch_at: int, turn: int, per_time: float, prices: FloatArray) -> None:
     """Price of each layer on all cores in every partition, its producers being cut likewise as far as they can be.
 
     Args:
-        problem: Network and system.
-        caches: What is known.
-        scratch: Room.
+        work: Network, system and room.
         batch_at: Number of the batch of a run.
         turn: Number of the order of the dimensions.
         per_time: Energy that a unit of time is worth.
         prices: Receives them, layers x partitions of all cores; infinite where a layer does not fit.
     """
+    problem, caches, scratch = work.problem, work.caches, work.scratch
     batch, first_row = problem.batches[batch_at], problem.part_start[_cores(problem)]
     for layer in range(problem.table.shape[0]):
         if problem.kin[layer, FED] < layer:
@@ -108,7 +96,7 @@ def price_rows(
                     scratch.slots[e - start] = _placed(problem, caches, producer, batch_at, row, turn)
             if good:
                 bits = _edge_bits(problem, layer)
-                prices[layer, at] = _priced(problem, caches, scratch, layer, slot, batch, bits, per_time)
+                prices[layer, at] = _priced(work, layer, slot, batch, bits, per_time)
         for e in range(start, past):
             scratch.leaf_of[problem.edges.producer[e]] = -1
 
@@ -133,23 +121,16 @@ def _may_improve(slots: IntArray, least: FloatArray, before: float, best: FloatA
 
 @njit
 def _place_states(
-    problem: Problem,
-    caches: Caches,
-    scratch: Scratch,
-    layer: int,
-    batch_at: int,
-    turn: int,
-    per_time: float,
-    slots: IntArray,
-    least: FloatArray,
+    work: Workspace, layer: int, batch_at: int, turn: int, per_time: float, slots: IntArray, least: FloatArray
 ) -> None:
     """Slots of a layer in all its ranks, -1 where it does not fit, and their prices without words from cores."""
+    problem, caches = work.problem, work.caches
     ranked = caches.ranked[problem.kin[layer, SHAPED], batch_at, _cores(problem)]
     for q in range(RANKS):
         slots[q] = -1
         if ranked[q] >= 0:
             slots[q] = _placed(problem, caches, layer, batch_at, ranked[q], turn)
-            least[q] = _priced(problem, caches, scratch, layer, slots[q], problem.batches[batch_at], 0, per_time)
+            least[q] = _priced(work, layer, slots[q], problem.batches[batch_at], 0, per_time)
             if caches.leaf_figures[slots[q], 2] == 0.0:
                 slots[q] = -1
 
@@ -169,14 +150,7 @@ def _choose(order: IntArray, prices: FloatArray, back: IntArray, turn: int, choi
 
 @njit
 def align_layers(
-    problem: Problem,
-    caches: Caches,
-    scratch: Scratch,
-    order: IntArray,
-    batch_at: int,
-    turn: int,
-    per_time: float,
-    choices: IntArray,
+    work: Workspace, order: IntArray, batch_at: int, turn: int, per_time: float, choices: IntArray
 ) -> float:
     """Partitions of all layers on all cores, chosen by a dynamic program along the layers; returns the price.
 
@@ -184,15 +158,14 @@ def align_layers(
     partition that this had on the best way to the last one.
 
     Args:
-        problem: Network and system.
-        caches: What is known, with ranks of all layers.
-        scratch: Room.
+        work: Network, system and what is known, with ranks of all layers.
         order: Layers.
         batch_at: Number of the batch of a run.
         turn: Number of the order of the dimensions.
         per_time: Energy that a unit of time is worth.
         choices: Receives the choice of each layer.
     """
+    problem, caches, scratch = work.problem, work.caches, work.scratch
     n, batch, cores = order.shape[0], problem.batches[batch_at], _cores(problem)
     best, back = np.full((n, RANKS), np.inf), np.zeros((n, RANKS), np.int64)
     place_of, slots, least = np.zeros(n, np.int64), np.zeros(RANKS, np.int64), np.zeros(RANKS)
@@ -200,7 +173,7 @@ def align_layers(
         layer = order[i]
         place_of[layer] = i
         caches.counts[STAMP] += 1
-        _place_states(problem, caches, scratch, layer, batch_at, turn, per_time, slots, least)
+        _place_states(work, layer, batch_at, turn, per_time, slots, least)
         start, past, bits = problem.edges.start[layer], problem.edges.start[layer + 1], _edge_bits(problem, layer)
         ways = stable_order(best[i - 1]) if i > 0 else np.zeros(1, np.int64)
         for p in ways:
@@ -218,7 +191,7 @@ def align_layers(
             for q in range(RANKS):
                 if slots[q] < 0 or before + least[q] >= best[i, q]:
                     continue
-                price = before + _priced(problem, caches, scratch, layer, slots[q], batch, bits, per_time)
+                price = before + _priced(work, layer, slots[q], batch, bits, per_time)
                 if price < best[i, q]:
                     best[i, q], back[i, q] = price, p
         for e in range(start, past):
@@ -245,10 +218,8 @@ def clean_places(problem: Problem, order: IntArray, clean: IntArray) -> None:
 
 @njit
 def price_runs(
-    problem: Problem,
-    caches: Caches,
+    work: Workspace,
     tokens: Tokens,
-    scratch: Scratch,
     order: IntArray,
     root_groups: int,
     options: IntArray,
@@ -259,10 +230,8 @@ def price_runs(
     """Energy and time of segments of consecutive layers: any of few layers, and all between two clean places.
 
     Args:
-        problem: Network and system.
-        caches: What is known.
+        work: Network, system and room.
         tokens: Room.
-        scratch: Room.
         order: Layers.
         root_groups: Runs of every segment.
         options: See `tree_search.price_segments`.
@@ -274,8 +243,8 @@ def price_runs(
         How many schemes there are.
     """
     n, found = order.shape[0], 0
-    clean, starts = np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64)
-    clean_places(problem, order, clean)
+    clean = np.zeros(n + 1, np.int64)
+    clean_places(work.problem, order, clean)
     write_flat(tokens, order, root_groups)
     costs[:] = np.inf
     for first in range(n):
@@ -287,10 +256,8 @@ def price_runs(
                 if past > first + short and (clean[first] == 0 or clean[past] == 0):
                     continue
                 cost = costs[past - first - 1, first, o]
-                scratch.segment_of[:n] = -1
-                if price_option(
-                    problem, caches, tokens, scratch, order, first, past, options[o], starts, choices, cost
-                ):
+                work.scratch.segment_of[:n] = -1
+                if price_option(work, tokens, order[first:past], options[o], choices, cost):
                     found += 1
                 elif clean[past] == 1 and options[o, 0] == TIME and options[o, 2] == NEST:
                     break

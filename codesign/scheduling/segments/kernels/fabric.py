@@ -375,9 +375,3 @@ def crowding_cycles(fabric: Fabric, counter: IntArray, together: IntArray) -> in
         if 2 * counter[at] > busiest * pace:
             cycles = max(cycles, _stretched(together[at] - counter[at], pace, percent))
     return cycles
-
-
-@njit
-def clear(counter: IntArray) -> None:
-    """Set all counts to 0."""
-    counter[:] = 0

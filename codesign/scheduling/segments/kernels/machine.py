@@ -193,3 +193,19 @@ class Scratch(NamedTuple):
     batch: IntArray
     edge_keys: IntArray
     edge_counters: IntArray
+
+
+class Workspace(NamedTuple):
+    """What every evaluation of a search works with.
+
+    Attributes:
+        problem: Network and system.
+        caches: What is known.
+        scratch: Room.
+        goal: Exponents of energy and time.
+    """
+
+    problem: Problem
+    caches: Caches
+    scratch: Scratch
+    goal: FloatArray

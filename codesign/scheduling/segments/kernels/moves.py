@@ -9,10 +9,10 @@ from codesign.scheduling.segments.kernels.machine import (
     RANKS,
     SHAPED,
     SUBSETS,
-    Caches,
     Problem,
     Scratch,
     Tokens,
+    Workspace,
 )
 from codesign.scheduling.segments.kernels.partition_ranks import rank_partitions
 from codesign.scheduling.segments.kernels.segment_cost import build_segment
@@ -44,11 +44,10 @@ def copy_tokens(source: Tokens, target: Tokens) -> None:
 
 
 @njit
-def copy_token(tokens: Tokens, source: int, target: int) -> None:
-    """Copy one token within a tree."""
-    tokens.kind[target], tokens.layer[target] = tokens.kind[source], tokens.layer[source]
-    tokens.groups[target], tokens.choice[target] = tokens.groups[source], tokens.choice[source]
-    tokens.size[target] = tokens.size[source]
+def copy_token(source: Tokens, at: int, target: Tokens, to: int) -> None:
+    """Copy one token."""
+    target.kind[to], target.layer[to], target.groups[to] = source.kind[at], source.layer[at], source.groups[at]
+    target.choice[to], target.size[to] = source.choice[at], source.size[at]
 
 
 @njit
@@ -65,7 +64,7 @@ def remove_cut(tokens: Tokens, scratch: Scratch, at: int) -> None:
     """Put the children of a cut into its place."""
     _grow_ancestors(tokens, scratch, at, -1)
     for i in range(at, tokens.length[0] - 1):
-        copy_token(tokens, i + 1, i)
+        copy_token(tokens, i + 1, tokens, i)
     tokens.length[0] -= 1
 
 
@@ -74,7 +73,7 @@ def insert_cut(tokens: Tokens, scratch: Scratch, at: int, size: int, kind: int, 
     """Put a cut around the subtrees of `size` tokens that begin at a token."""
     _grow_ancestors(tokens, scratch, at, 1)
     for i in range(tokens.length[0], at, -1):
-        copy_token(tokens, i - 1, i)
+        copy_token(tokens, i - 1, tokens, i)
     tokens.kind[at], tokens.layer[at], tokens.choice[at] = kind, -1, 0
     tokens.groups[at], tokens.size[at] = groups, size + 1
     tokens.length[0] += 1
@@ -86,9 +85,7 @@ def _swap_blocks(tokens: Tokens, room: Tokens, at: int, first: int, second: int)
     copy_tokens(tokens, room)
     for i in range(first + second):
         source = at + first + i if i < second else at + i - second
-        tokens.kind[at + i], tokens.layer[at + i] = room.kind[source], room.layer[source]
-        tokens.groups[at + i], tokens.choice[at + i] = room.groups[source], room.choice[source]
-        tokens.size[at + i] = room.size[source]
+        copy_token(room, source, tokens, at + i)
 
 
 @njit
@@ -349,21 +346,22 @@ def _jump(tokens: Tokens, scratch: Scratch, at: int, state: RandomState) -> bool
     _grow_ancestors(tokens, scratch, at, -1)
     _grow_ancestors(tokens, scratch, to, 1)
     n = tokens.length[0]
-    copy_token(tokens, at, n)
+    copy_token(tokens, at, tokens, n)
     if to > at:
         for i in range(at, to - 1):
-            copy_token(tokens, i + 1, i)
-        copy_token(tokens, n, to - 1)
+            copy_token(tokens, i + 1, tokens, i)
+        copy_token(tokens, n, tokens, to - 1)
     else:
         for i in range(at, to, -1):
-            copy_token(tokens, i - 1, i)
-        copy_token(tokens, n, to)
+            copy_token(tokens, i - 1, tokens, i)
+        copy_token(tokens, n, tokens, to)
     return True
 
 
 @njit
-def _align(problem: Problem, caches: Caches, tokens: Tokens, scratch: Scratch, at: int, state: RandomState) -> bool:
+def _align(work: Workspace, tokens: Tokens, at: int, state: RandomState) -> bool:
     """Layers take the partition and order of one of them, as far as they have it: all of a cut, or some before or after a layer."""
+    problem, scratch = work.problem, work.scratch
     whole = uniform(state) < CUT_SHARE
     if whole and at > 0 and tokens.kind[at] == LEAF:
         at = scratch.parent[at]
@@ -372,7 +370,7 @@ def _align(problem: Problem, caches: Caches, tokens: Tokens, scratch: Scratch, a
     start = at
     while scratch.parent[start] > 0:
         start = scratch.parent[start]
-    tree = build_segment(problem, tokens, scratch, start)
+    tree = build_segment(work, tokens, start)
     find_stages(tree, problem.edges, scratch.leaf_of, scratch.layer_of)
     for token in range(start, start + tokens.size[start]):
         if tokens.kind[token] == LEAF:
@@ -392,48 +390,35 @@ def _align(problem: Problem, caches: Caches, tokens: Tokens, scratch: Scratch, a
             past = min(at + reach + 1, start + tokens.size[start])
         else:
             first, past = max(at - reach, start), at
-    row = _row_of(problem, caches, tokens, scratch, tree, source, start, rank)
+    row = _row_of(work, tokens, tree, source, start, rank)
     changed = False
     for token in range(first, past):
         if tokens.kind[token] == LEAF and row >= 0:
-            changed = _take_row(problem, caches, tokens, scratch, tree, token, start, row, order) or changed
+            changed = _take_row(work, tokens, tree, token, start, row, order) or changed
     return changed
 
 
 @njit
-def _ranks_of(
-    problem: Problem, caches: Caches, tokens: Tokens, scratch: Scratch, tree: Tree, token: int, start: int
-) -> IntArray:
+def _ranks_of(work: Workspace, tokens: Tokens, tree: Tree, token: int, start: int) -> IntArray:
     """Partitions of a leaf in a segment that begins at a token and has cores."""
-    node, batch_at = token - start + 1, batch_index(problem, scratch.batch[token])
+    problem = work.problem
+    node, batch_at = token - start + 1, batch_index(problem, work.scratch.batch[token])
     cores, shaped = tree.core_past[node] - tree.core_first[node], problem.kin[tokens.layer[token], SHAPED]
-    n = rank_partitions(problem, caches, 0, shaped, batch_at, cores)
-    return caches.ranked[shaped, batch_at, cores, :n]
+    n = rank_partitions(problem, work.caches, 0, shaped, batch_at, cores)
+    return work.caches.ranked[shaped, batch_at, cores, :n]
 
 
 @njit
-def _row_of(
-    problem: Problem, caches: Caches, tokens: Tokens, scratch: Scratch, tree: Tree, token: int, start: int, rank: int
-) -> int:
+def _row_of(work: Workspace, tokens: Tokens, tree: Tree, token: int, start: int, rank: int) -> int:
     """The partition of a leaf at a rank, or -1."""
-    ranked = _ranks_of(problem, caches, tokens, scratch, tree, token, start)
+    ranked = _ranks_of(work, tokens, tree, token, start)
     return ranked[rank % ranked.shape[0]] if ranked.shape[0] > 0 else -1
 
 
 @njit
-def _take_row(
-    problem: Problem,
-    caches: Caches,
-    tokens: Tokens,
-    scratch: Scratch,
-    tree: Tree,
-    token: int,
-    start: int,
-    row: int,
-    order: int,
-) -> bool:
+def _take_row(work: Workspace, tokens: Tokens, tree: Tree, token: int, start: int, row: int, order: int) -> bool:
     """Give a leaf a partition and an order if it has that partition; returns whether that changes it."""
-    ranked = _ranks_of(problem, caches, tokens, scratch, tree, token, start)
+    ranked = _ranks_of(work, tokens, tree, token, start)
     for j in range(ranked.shape[0]):
         if ranked[j] == row:
             choice = j * ORDERS + order
@@ -455,29 +440,20 @@ def _pick(weights: IntArray, state: RandomState) -> int:
 
 
 @njit
-def mutate(
-    problem: Problem,
-    caches: Caches,
-    tokens: Tokens,
-    room: Tokens,
-    scratch: Scratch,
-    weights: IntArray,
-    state: RandomState,
-) -> bool:
+def mutate(work: Workspace, tokens: Tokens, room: Tokens, weights: IntArray, state: RandomState) -> bool:
     """Change a tree in one place; its parents and batches must be numbered (`segment_cost.number_nodes`).
 
     Args:
-        problem: Network and system.
-        caches: What is known.
+        work: Network and system, parents and batches.
         tokens: The tree, changed in place.
         room: Another tree's room, overwritten.
-        scratch: Holds parents and batches.
         weights: Of the moves.
         state: Of the random numbers.
 
     Returns:
         Whether anything changed.
     """
+    problem, scratch = work.problem, work.scratch
     at, move = below(state, tokens.length[0]), _pick(weights, state)
     if move == CHOICE:
         return _change_choice(problem, tokens, at, state)
@@ -510,5 +486,5 @@ def mutate(
     if move == SHIFT:
         return _shift(problem, tokens, at, state)
     if move == ALIGN:
-        return _align(problem, caches, tokens, scratch, at, state)
+        return _align(work, tokens, at, state)
     return _jump(tokens, scratch, at, state)

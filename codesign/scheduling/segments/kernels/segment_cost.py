@@ -1,5 +1,9 @@
 """The cost of a tree for the search: segments one by one, each looked up where it was seen before (rules M29 to M32)."""
 
+import math
+
+import numpy as np
+
 from codesign.core.jit import njit, njit_apart
 from codesign.core.kernel_library import IntArray
 from codesign.scheduling.segments.kernels import layout
@@ -27,8 +31,8 @@ from codesign.scheduling.segments.kernels.machine import (
     STAMP,
     Caches,
     Problem,
-    Scratch,
     Tokens,
+    Workspace,
 )
 from codesign.scheduling.segments.kernels.placed_leaf import place_leaf, slot_layout
 from codesign.scheduling.segments.kernels.tile_figures import mix, whole_batch
@@ -67,9 +71,10 @@ def first_nodes(tree: Tree, n: int) -> Tree:
 
 
 @njit
-def build_segment(problem: Problem, tokens: Tokens, scratch: Scratch, start: int) -> Tree:
+def build_segment(work: Workspace, tokens: Tokens, start: int) -> Tree:
     """Arrays of a segment below a root of its own; sets leaf numbers too."""
-    tree, size = scratch.tree, tokens.size[start]
+    scratch, size = work.scratch, tokens.size[start]
+    tree = scratch.tree
     tree.kind[0], tree.parent[0], tree.first[0], tree.next[0] = TIME, -1, 1, -1
     tree.batch[0], tree.groups[0], tree.stage[0] = scratch.batch[start], 1, 0
     tree.leaf_first[0] = 0
@@ -83,7 +88,7 @@ def build_segment(problem: Problem, tokens: Tokens, scratch: Scratch, start: int
         tree.first[node] = -1
         if tokens.kind[at] == LEAF:
             layer = tokens.layer[at]
-            tree.unit_time[node] = problem.unit_times[layer]
+            tree.unit_time[node] = work.problem.unit_times[layer]
             scratch.leaf_of[layer], scratch.layer_of[leaf] = leaf, layer
             leaf += 1
         else:
@@ -102,25 +107,26 @@ def build_segment(problem: Problem, tokens: Tokens, scratch: Scratch, start: int
 
 
 @njit
-def needed_later(problem: Problem, scratch: Scratch, layer: int, segment: int) -> int:
+def needed_later(work: Workspace, layer: int, segment: int) -> int:
     """1 if a layer of a segment is read elsewhere, or by nobody."""
+    problem = work.problem
     first, past = problem.reader_start[layer], problem.reader_start[layer + 1]
     if first == past:
         return 1
     for r in range(first, past):
-        if scratch.segment_of[problem.reader[r]] != segment:
+        if work.scratch.segment_of[problem.reader[r]] != segment:
             return 1
     return 0
 
 
 @njit
-def segment_key(problem: Problem, tokens: Tokens, scratch: Scratch, start: int) -> int:
+def segment_key(work: Workspace, tokens: Tokens, start: int) -> int:
     """A key of all that the cost of a segment depends on."""
-    key = mix(tokens.size[start], scratch.batch[start])
+    key = mix(tokens.size[start], work.scratch.batch[start])
     for at in range(start, start + tokens.size[start]):
         if tokens.kind[at] == LEAF:
             layer = tokens.layer[at]
-            later = needed_later(problem, scratch, layer, start)
+            later = needed_later(work, layer, start)
             key = mix(key, (layer * CHOICES + tokens.choice[at]) * 4 + later)
         else:
             key = mix(key, ((tokens.groups[at] * 4096 + tokens.size[at]) * 2 + tokens.kind[at] - SPACE) * 4 + 2)
@@ -128,11 +134,12 @@ def segment_key(problem: Problem, tokens: Tokens, scratch: Scratch, start: int) 
 
 
 @njit
-def _link(problem: Problem, tree: Tree, scratch: Scratch, segment: int, chip: IntArray, stored: IntArray) -> bool:
+def _link(work: Workspace, tree: Tree, segment: int) -> bool:
     """Edges of the segment's leaves that stay on chip, as bits; and who writes back. False where an order is wrong."""
-    leaves = tree.leaf_past[0]
-    for leaf in range(leaves):
-        stored[leaf] = needed_later(problem, scratch, scratch.layer_of[leaf], segment)
+    problem, scratch = work.problem, work.scratch
+    chip, stored = scratch.chip, scratch.stored
+    for leaf in range(tree.leaf_past[0]):
+        stored[leaf] = needed_later(work, scratch.layer_of[leaf], segment)
     for node in range(tree.kind.shape[0]):
         if tree.kind[node] != LEAF:
             continue
@@ -176,10 +183,9 @@ def _between(
 
 
 @njit
-def add_on_chip(
-    problem: Problem, caches: Caches, scratch: Scratch, layer: int, mine: int, batch: int, bits: int, counter: IntArray
-) -> None:
+def add_on_chip(work: Workspace, layer: int, mine: int, batch: int, bits: int, counter: IntArray) -> None:
     """Add the words that a layer in a slot receives from other cores; those of an edge are found once for two layouts."""
+    problem, caches, scratch = work.problem, work.caches, work.scratch
     shape = problem.table[layer]
     start, middle, past = problem.edges.start[layer], problem.edges.weight_start[layer], problem.edges.start[layer + 1]
     wraps = shape[layout.OUT_K] if shape[layout.TYPE] == layout.ELTWISE else 0
@@ -237,20 +243,18 @@ def leaf_cost(problem: Problem, caches: Caches, slot: int, counter: IntArray, al
 
 
 @njit_apart
-def evaluate_segment(
-    problem: Problem, caches: Caches, tokens: Tokens, scratch: Scratch, start: int
-) -> tuple[bool, float, float]:
+def evaluate_segment(work: Workspace, tokens: Tokens, start: int) -> tuple[bool, float, float]:
     """Whether a segment is a scheme, its energy and its time."""
+    problem, caches, scratch = work.problem, work.caches, work.scratch
     caches.counts[EVALUATED] += 1
     caches.counts[STAMP] += 1
-    tree = build_segment(problem, tokens, scratch, start)
+    tree = build_segment(work, tokens, start)
     find_stages(tree, problem.edges, scratch.leaf_of, scratch.layer_of)
     if assign_cores(tree, problem.kind_start, problem.least_use) >= 0:
         return False, 0.0, 0.0
-    chip, stored = scratch.chip, scratch.stored
-    if not _link(problem, tree, scratch, start, chip, stored):
+    if not _link(work, tree, start):
         return False, 0.0, 0.0
-    n = tree.kind.shape[0]
+    chip, stored, n = scratch.chip, scratch.stored, tree.kind.shape[0]
     for node in range(1, n):
         if tree.kind[node] != LEAF:
             continue
@@ -267,9 +271,7 @@ def evaluate_segment(
         scratch.usage[node] = caches.leaf_usage[slot]
         scratch.counters[node] = caches.leaf_counters[slot]
         if chip[leaf] != 0:
-            add_on_chip(
-                problem, caches, scratch, tree.layer[node], slot, tree.batch[node], chip[leaf], scratch.counters[node]
-            )
+            add_on_chip(work, tree.layer[node], slot, tree.batch[node], chip[leaf], scratch.counters[node])
         found = leaf_cost(problem, caches, slot, scratch.counters[node], tree.parent[node] == 0)
         scratch.energies[node, 0], scratch.times[node], scratch.slowed[node] = found
     add_up(
@@ -290,9 +292,10 @@ def evaluate_segment(
 
 
 @njit
-def number_nodes(problem: Problem, tokens: Tokens, scratch: Scratch) -> bool:
+def number_nodes(work: Workspace, tokens: Tokens) -> bool:
     """Parents and batches of all tokens, segments of all layers; False where a batch does not divide."""
-    scratch.parent[0], scratch.batch[0] = -1, whole_batch(problem)
+    scratch = work.scratch
+    scratch.parent[0], scratch.batch[0] = -1, whole_batch(work.problem)
     segment = 0
     for at in range(1, tokens.length[0]):
         above = at - 1
@@ -312,8 +315,9 @@ def number_nodes(problem: Problem, tokens: Tokens, scratch: Scratch) -> bool:
 
 
 @njit
-def _in_order(problem: Problem, scratch: Scratch) -> bool:
+def _in_order(work: Workspace) -> bool:
     """Whether no layer reads one of a later segment."""
+    problem, scratch = work.problem, work.scratch
     for layer in range(problem.table.shape[0]):
         mine = scratch.segment_of[layer]
         for e in range(problem.edges.start[layer], problem.edges.start[layer + 1]):
@@ -323,18 +327,17 @@ def _in_order(problem: Problem, scratch: Scratch) -> bool:
 
 
 @njit
-def segment_cost(
-    problem: Problem, caches: Caches, tokens: Tokens, scratch: Scratch, start: int
-) -> tuple[bool, float, float]:
+def segment_cost(work: Workspace, tokens: Tokens, start: int) -> tuple[bool, float, float]:
     """Cost of a segment, looked up or found; its time is that of one run."""
+    caches = work.caches
     caches.counts[ASKED] += 1
-    key = segment_key(problem, tokens, scratch, start)
+    key = segment_key(work, tokens, start)
     at = (key & 0x7FFFFFFFFFFF) % caches.segment_keys.shape[0]
     if caches.segment_keys[at] != key:
-        good, energy, time = evaluate_segment(problem, caches, tokens, scratch, start)
+        good, energy, time = evaluate_segment(work, tokens, start)
         for token in range(start, start + tokens.size[start]):
             if tokens.kind[token] == LEAF:
-                scratch.leaf_of[tokens.layer[token]] = -1
+                work.scratch.leaf_of[tokens.layer[token]] = -1
         caches.segment_keys[at] = key
         caches.segment_costs[at, 0] = energy
         caches.segment_costs[at, 1] = time if good else -1.0
@@ -342,17 +345,26 @@ def segment_cost(
 
 
 @njit
-def tree_cost(problem: Problem, caches: Caches, tokens: Tokens, scratch: Scratch) -> tuple[bool, float, float]:
+def tree_cost(work: Workspace, tokens: Tokens) -> tuple[bool, float, float]:
     """Whether a tree is a scheme, its energy (pJ) and its time, of the whole batch."""
-    if not number_nodes(problem, tokens, scratch) or not _in_order(problem, scratch):
+    if not number_nodes(work, tokens) or not _in_order(work):
         return False, 0.0, 0.0
     energy, time = 0.0, 0.0
     at = 1
     while at < tokens.length[0]:
-        good, e, t = segment_cost(problem, caches, tokens, scratch, at)
+        good, e, t = segment_cost(work, tokens, at)
         if not good:
             return False, 0.0, 0.0
         energy += e
         time += t
         at += tokens.size[at]
     return True, energy * tokens.groups[0], time * tokens.groups[0]
+
+
+@njit
+def tree_value(work: Workspace, tokens: Tokens) -> float:
+    """Logarithm of the goal of a tree, energy^a x time^b; infinite where it is no scheme."""
+    good, energy, time = tree_cost(work, tokens)
+    if not good:
+        return np.inf
+    return work.goal[0] * math.log(energy) + work.goal[1] * math.log(max(time, 1.0))  # type: ignore[no-any-return]

@@ -7,59 +7,67 @@ import numpy as np
 from codesign.core.jit import njit
 from codesign.core.kernel_library import FloatArray, IntArray
 from codesign.core.rng import RandomState, uniform
-from codesign.scheduling.segments.kernels.machine import FED, Caches, Problem, Scratch, Tokens
+from codesign.scheduling.segments.kernels.machine import FED, Problem, Tokens, Workspace
 from codesign.scheduling.segments.kernels.moves import copy_tokens, mutate
-from codesign.scheduling.segments.kernels.segment_cost import needed_later, number_nodes, segment_cost, tree_cost
-from codesign.scheduling.segments.kernels.tile_figures import mix
+from codesign.scheduling.segments.kernels.segment_cost import needed_later, number_nodes, segment_cost, tree_value
+from codesign.scheduling.segments.kernels.tile_figures import mix, whole_batch
 from codesign.scheduling.segments.kernels.tree import LEAF, TIME
 
-NEST = -1
-"""Blocks of an option whose cuts in time are nested as deep as words need it to stay on chip."""
+NEST, BLOCKS = -1, 1
+"""Blocks of an option whose cuts in time are nested as deep as words need it to stay on chip, or one level deep."""
 
 
 @njit
-def _write_segment(
-    tokens: Tokens, at: int, order: IntArray, first: int, past: int, kind: int, groups: int, choices: IntArray
-) -> int:
-    """Append a cut over consecutive layers, or the one layer; returns the next free token."""
-    if past - first > 1:
-        tokens.kind[at], tokens.layer[at], tokens.groups[at] = kind, -1, groups
-        tokens.choice[at], tokens.size[at] = 0, past - first + 1
-        at += 1
-    for i in range(first, past):
-        tokens.kind[at], tokens.layer[at], tokens.groups[at] = LEAF, order[i], 1
-        tokens.choice[at], tokens.size[at] = choices[order[i]], 1
-        at += 1
+def _open_cut(tokens: Tokens, at: int, kind: int, groups: int) -> int:
+    """Begin a cut, whose size its end tells; returns the next free token."""
+    tokens.kind[at], tokens.layer[at], tokens.groups[at], tokens.choice[at] = kind, -1, groups, 0
+    return at + 1
+
+
+@njit
+def _write_leaf(tokens: Tokens, at: int, layer: int, choice: int) -> int:
+    """Append a layer; returns the next free token."""
+    tokens.kind[at], tokens.layer[at], tokens.groups[at] = LEAF, layer, 1
+    tokens.choice[at], tokens.size[at] = choice, 1
+    return at + 1
+
+
+@njit
+def _write_segment(tokens: Tokens, at: int, layers: IntArray, kind: int, groups: int, choices: IntArray) -> int:
+    """Append a cut over layers, or the one layer; returns the next free token."""
+    if layers.shape[0] > 1:
+        tokens.size[at] = layers.shape[0] + 1
+        at = _open_cut(tokens, at, kind, groups)
+    for layer in layers:
+        at = _write_leaf(tokens, at, layer, choices[layer])
     return at
 
 
 @njit
 def write_flat(tokens: Tokens, order: IntArray, groups: int) -> None:
     """All layers one after another, each a segment."""
-    n = order.shape[0]
-    choices = np.zeros(n, np.int64)
-    tokens.kind[0], tokens.layer[0], tokens.groups[0], tokens.choice[0] = TIME, -1, groups, 0
-    tokens.size[0] = tokens.length[0] = n + 1
-    for i in range(n):
-        _write_segment(tokens, i + 1, order, i, i + 1, TIME, 1, choices)
+    at = _open_cut(tokens, 0, TIME, groups)
+    for layer in order:
+        at = _write_leaf(tokens, at, layer, 0)
+    tokens.size[0] = tokens.length[0] = at
 
 
 @njit
-def _find_blocks(problem: Problem, order: IntArray, first: int, past: int, starts: IntArray) -> int:
-    """Where the children of a cut in time over consecutive layers start; returns how many there are.
+def _find_blocks(problem: Problem, layers: IntArray, starts: IntArray) -> int:
+    """Where the children of a cut in time over layers start; returns how many there are.
 
     Where a layer reads one before the previous child, all after that child become one block, so that the words stay on chip.
     """
     children = 0
-    for i in range(first, past):
+    for i in range(layers.shape[0]):
         starts[children] = i
         children += 1
-        layer = order[i]
+        layer = layers[i]
         for e in range(problem.edges.start[layer], problem.edges.start[layer + 1]):
             source = i
-            while source > first and order[source] != problem.edges.producer[e]:
+            while source > 0 and layers[source] != problem.edges.producer[e]:
                 source -= 1
-            if order[source] != problem.edges.producer[e]:
+            if layers[source] != problem.edges.producer[e]:
                 continue
             child = children - 1
             while starts[child] > source:
@@ -69,95 +77,62 @@ def _find_blocks(problem: Problem, order: IntArray, first: int, past: int, start
 
 
 @njit
-def _write_blocks(
-    problem: Problem,
-    tokens: Tokens,
-    at: int,
-    order: IntArray,
-    first: int,
-    past: int,
-    option: IntArray,
-    starts: IntArray,
-    choices: IntArray,
+def write_nest(
+    problem: Problem, tokens: Tokens, at: int, layers: IntArray, groups: int, deep: bool, choices: IntArray
 ) -> int:
-    """Append a cut in time over consecutive layers whose children are blocks: a layer, or a cut in time over several.
+    """Append a cut in time whose children are layers, or cuts in time again where words need it to stay on chip.
 
     Args:
         problem: Network and system.
         tokens: Receives the cut.
         at: First free token.
-        order: Layers.
-        first: First of the cut in `order`.
-        past: One past the last.
-        option: Kind of the cut, and its groups.
-        starts: Room for one number a layer.
+        layers: Of the cut, in order.
+        groups: Of the cut.
+        deep: Whether its children are cut as deep as words need it, rather than once.
         choices: Choice of each layer.
 
     Returns:
-        The next free token; `at` where every child is one layer.
+        The next free token.
     """
-    children = _find_blocks(problem, order, first, past, starts)
-    if children == past - first:
-        return at
-    begin = at
-    tokens.kind[at], tokens.layer[at], tokens.groups[at], tokens.choice[at] = TIME, -1, option[1], 0
-    at += 1
+    n = layers.shape[0]
+    starts = np.empty(n + 1, np.int64)
+    children = _find_blocks(problem, layers, starts)
+    if children == n:
+        return _write_segment(tokens, at, layers, TIME, groups, choices)
+    starts[children] = n
+    begin, at = at, _open_cut(tokens, at, TIME, groups)
     for child in range(children):
-        end = starts[child + 1] if child + 1 < children else past
-        at = _write_segment(tokens, at, order, starts[child], end, TIME, 1, choices)
-    tokens.size[begin] = at - begin
-    return at
-
-
-@njit
-def write_nest(
-    problem: Problem, tokens: Tokens, at: int, order: IntArray, first: int, past: int, choices: IntArray
-) -> int:
-    """Append a cut in time whose blocks are cuts in time again, as deep as words need it to stay on chip; returns the next token."""
-    if past - first == 1:
-        return _write_segment(tokens, at, order, first, past, TIME, 1, choices)
-    starts = np.empty(past - first + 1, np.int64)
-    children = _find_blocks(problem, order, first, past, starts)
-    begin = at
-    tokens.kind[at], tokens.layer[at], tokens.groups[at], tokens.choice[at] = TIME, -1, 1, 0
-    at += 1
-    for child in range(children):
-        end = starts[child + 1] if child + 1 < children else past
-        at = write_nest(problem, tokens, at, order, starts[child], end, choices)
+        block = layers[starts[child] : starts[child + 1]]
+        if deep:
+            at = write_nest(problem, tokens, at, block, 1, True, choices)
+        else:
+            at = _write_segment(tokens, at, block, TIME, 1, choices)
     tokens.size[begin] = at - begin
     return at
 
 
 @njit
 def _write_shares(
-    problem: Problem,
-    tokens: Tokens,
-    at: int,
-    order: IntArray,
-    first: int,
-    past: int,
-    option: IntArray,
-    choices: IntArray,
+    problem: Problem, tokens: Tokens, at: int, layers: IntArray, option: IntArray, choices: IntArray
 ) -> int:
     """Append a cut in space of so many blocks of about equal work, each a layer or a cut in time; `at` where layers are too few."""
-    blocks, total = option[2], 0.0
-    if past - first <= blocks:
+    n, blocks, total = layers.shape[0], option[2], 0.0
+    if n <= blocks:
         return at
-    for i in range(first, past):
-        total += problem.unit_times[order[i], 0]
-    begin, work, start, written = at, 0.0, first, 0
-    tokens.kind[at], tokens.layer[at], tokens.groups[at], tokens.choice[at] = option[0], -1, option[1], 0
-    at += 1
-    for i in range(first, past):
-        work += problem.unit_times[order[i], 0]
-        left = past - 1 - i
-        more = 0.0 if left == 0 else 0.5 * problem.unit_times[order[i + 1], 0]
+    for layer in layers:
+        total += problem.unit_times[layer, 0]
+    work, start, written = 0.0, 0, 0
+    begin, at = at, _open_cut(tokens, at, option[0], option[1])
+    for i in range(n):
+        work += problem.unit_times[layers[i], 0]
+        left = n - 1 - i
+        more = 0.0 if left == 0 else 0.5 * problem.unit_times[layers[i + 1], 0]
         if (
             left == 0
             or left == blocks - written - 1
             or (written < blocks - 1 and work + more >= total * (written + 1) / blocks)
         ):
-            at = _write_segment(tokens, at, order, start, i + 1, TIME, 1, choices)
+            at = _write_segment(tokens, at, layers[start : i + 1], TIME, 1, choices)
             start = i + 1
             written += 1
     tokens.size[begin] = at - begin
@@ -166,42 +141,34 @@ def _write_shares(
 
 @njit
 def write_option(
-    problem: Problem,
-    tokens: Tokens,
-    at: int,
-    order: IntArray,
-    first: int,
-    past: int,
-    option: IntArray,
-    starts: IntArray,
-    choices: IntArray,
+    problem: Problem, tokens: Tokens, at: int, layers: IntArray, option: IntArray, choices: IntArray
 ) -> int:
-    """Append a segment over consecutive layers; returns the next free token, `at` where the option says nothing new."""
+    """Append a segment over layers; returns the next free token, `at` where the option says nothing new."""
     if option[2] == NEST:
-        end = write_nest(problem, tokens, at, order, first, past, choices)
-        tokens.groups[at] = option[1]
-        return end
-    if option[2] == 1:
-        return _write_blocks(problem, tokens, at, order, first, past, option, starts, choices)
+        return write_nest(problem, tokens, at, layers, option[1], True, choices)
+    if option[2] == BLOCKS:
+        end = write_nest(problem, tokens, at, layers, option[1], False, choices)
+        return end if end > at + layers.shape[0] + 1 else at
     if option[2] > 1:
-        return _write_shares(problem, tokens, at, order, first, past, option, choices)
-    return _write_segment(tokens, at, order, first, past, option[0], option[1], choices)
+        return _write_shares(problem, tokens, at, layers, option, choices)
+    return _write_segment(tokens, at, layers, option[0], option[1], choices)
 
 
 @njit
-def _likeness(problem: Problem, scratch: Scratch, order: IntArray, first: int, past: int) -> int:
+def _likeness(work: Workspace, order: IntArray, first: int, past: int) -> int:
     """A key of all that the costs of consecutive layers depend on, other segments being unknown."""
-    for layer in range(order.shape[0]):
-        scratch.segment_of[layer] = -1
+    problem, segment_of = work.problem, work.scratch.segment_of
+    for layer in order:
+        segment_of[layer] = -1
     for i in range(first, past):
-        scratch.segment_of[order[i]] = 1
+        segment_of[order[i]] = 1
     key = past - first
     for i in range(first, past):
         layer = order[i]
-        key = mix(key, problem.kin[layer, FED] * 2 + needed_later(problem, scratch, layer, 1))
+        key = mix(key, problem.kin[layer, FED] * 2 + needed_later(work, layer, 1))
         for e in range(problem.edges.start[layer], problem.edges.start[layer + 1]):
             away = 0
-            if scratch.segment_of[problem.edges.producer[e]] == 1:
+            if segment_of[problem.edges.producer[e]] == 1:
                 away = 1
                 while i - away >= first and order[i - away] != problem.edges.producer[e]:
                     away += 1
@@ -211,26 +178,16 @@ def _likeness(problem: Problem, scratch: Scratch, order: IntArray, first: int, p
 
 @njit
 def price_option(
-    problem: Problem,
-    caches: Caches,
-    tokens: Tokens,
-    scratch: Scratch,
-    order: IntArray,
-    first: int,
-    past: int,
-    option: IntArray,
-    starts: IntArray,
-    choices: IntArray,
-    cost: FloatArray,
+    work: Workspace, tokens: Tokens, layers: IntArray, option: IntArray, choices: IntArray, cost: FloatArray
 ) -> bool:
-    """Energy and time of a segment over consecutive layers, the other layers standing as in `tokens`; whether it is a scheme."""
-    end = write_option(problem, tokens, 1, order, first, past, option, starts, choices)
+    """Energy and time of a segment over layers, the others standing as in `tokens`; whether it is a scheme."""
+    end = write_option(work.problem, tokens, 1, layers, option, choices)
     if end == 1:
         return False
     tokens.size[0] = tokens.length[0] = end
-    if not number_nodes(problem, tokens, scratch):
+    if not number_nodes(work, tokens):
         return False
-    good, energy, time = segment_cost(problem, caches, tokens, scratch, 1)
+    good, energy, time = segment_cost(work, tokens, 1)
     if good:
         cost[0], cost[1] = energy, time
     return good
@@ -238,10 +195,8 @@ def price_option(
 
 @njit
 def price_segments(
-    problem: Problem,
-    caches: Caches,
+    work: Workspace,
     tokens: Tokens,
-    scratch: Scratch,
     order: IntArray,
     root_groups: int,
     options: IntArray,
@@ -255,10 +210,8 @@ def price_segments(
     A cut in time does not fit where it does not without its first or its last layers. Equal segments are priced once.
 
     Args:
-        problem: Network and system.
-        caches: What is known.
+        work: Network, system and room.
         tokens: Room.
-        scratch: Room.
         order: Layers.
         root_groups: Runs of every segment.
         options: Kind of the cut, its groups, and 1 where its children are blocks, m x 3; kind `LEAF` is for single layers.
@@ -272,11 +225,10 @@ def price_segments(
     """
     n, found = order.shape[0], 0
     keys = np.zeros(n, np.int64)
-    starts, choices = np.zeros(length + 1, np.int64), np.zeros(n, np.int64)
-    whole = problem.batches[problem.batches.shape[0] - 1]
+    choices, whole = np.zeros(n, np.int64), whole_batch(work.problem)
     write_flat(tokens, order, root_groups)
     for first in range(n - length + 1):
-        keys[first] = _likeness(problem, scratch, order, first, first + length)
+        keys[first] = _likeness(work, order, first, first + length)
         like = 0
         while keys[like] != keys[first]:
             like += 1
@@ -291,8 +243,8 @@ def price_segments(
                 flat = o - options[o, 2]
                 if shorter[first, flat, 0] == np.inf or shorter[first + less, flat, 0] == np.inf:
                     continue
-            past, cost = first + length, costs[first, o]
-            if price_option(problem, caches, tokens, scratch, order, first, past, options[o], starts, choices, cost):
+            layers, cost = order[first : first + length], costs[first, o]
+            if price_option(work, tokens, layers, options[o], choices, cost):
                 found += 1
     return found
 
@@ -332,12 +284,10 @@ def cut_by_program(
                     best[first], length_of[first], option_of[first] = value, length, o
     if best[0] == np.inf:
         return np.inf, np.inf
-    starts = np.zeros(longest + 1, np.int64)
-    tokens.kind[0], tokens.layer[0], tokens.groups[0], tokens.choice[0] = TIME, -1, root_groups, 0
-    at, first, energy, time = 1, 0, 0.0, 0.0
+    at, first, energy, time = _open_cut(tokens, 0, TIME, root_groups), 0, 0.0, 0.0
     while first < n:
         length, o = length_of[first], option_of[first]
-        at = write_option(problem, tokens, at, order, first, first + length, options[o], starts, choices)
+        at = write_option(problem, tokens, at, order[first : first + length], options[o], choices)
         energy += costs[length - 1, first, o, 0]
         time += costs[length - 1, first, o, 1]
         first += length
@@ -346,22 +296,13 @@ def cut_by_program(
 
 
 @njit
-def value_of(energy: float, time: float, weights: FloatArray) -> float:
-    """The logarithm of energy^a x time^b."""
-    return weights[0] * math.log(energy) + weights[1] * math.log(max(time, 1.0))  # type: ignore[no-any-return]
-
-
-@njit
 def anneal(
-    problem: Problem,
-    caches: Caches,
-    scratch: Scratch,
+    work: Workspace,
     current: Tokens,
     trial: Tokens,
     room: Tokens,
     best: Tokens,
     moves: IntArray,
-    goal: FloatArray,
     schedule: FloatArray,
     steps: int,
     state: RandomState,
@@ -369,35 +310,31 @@ def anneal(
     """Steps of annealing from `current`; keeps the best tree and returns its value (rule M53).
 
     Args:
-        problem: Network and system.
-        caches: What is known.
-        scratch: Room.
+        work: Network, system, goal and room.
         current: The tree, changed in place.
         trial: Room for a tree.
         room: Room for a tree.
         best: Best tree so far, changed in place.
         moves: Weights of the moves.
-        goal: Exponents of energy and time.
         schedule: Value of `current`, value of `best`, temperature at the first step, at the last; the first two are updated.
         steps: How many.
         state: Of the random numbers.
     """
     now, least = schedule[0], schedule[1]
-    number_nodes(problem, current, scratch)
+    number_nodes(work, current)
     numbered = True
     for step in range(steps):
         temperature = schedule[2] * (schedule[3] / schedule[2]) ** (step / steps)
         if not numbered:
-            number_nodes(problem, current, scratch)
+            number_nodes(work, current)
         copy_tokens(current, trial)
         numbered = True
-        if not mutate(problem, caches, trial, room, scratch, moves, state):
+        if not mutate(work, trial, room, moves, state):
             continue
         numbered = False
-        good, energy, time = tree_cost(problem, caches, trial, scratch)
-        if not good:
+        value = tree_value(work, trial)
+        if value == np.inf:
             continue
-        value = value_of(energy, time, goal)
         if value > now and uniform(state) >= math.exp((now - value) / temperature):
             continue
         copy_tokens(trial, current)

@@ -53,7 +53,7 @@ RESIDUAL = SegmentNetwork(
 def nest_of(search: TreeSearch, choices: list[int], groups: int) -> Cut:
     """All layers as one nest of cuts below a root with groups."""
     tokens, n = search.trial, len(choices)
-    end = write_nest(search.problem, tokens, 1, np.arange(n, dtype=np.int64), 0, n, np.array(choices, np.int64))
+    end = write_nest(search.work.problem, tokens, 1, np.arange(n), 1, True, np.array(choices, np.int64))
     tokens.kind[0], tokens.layer[0], tokens.groups[0], tokens.size[0], tokens.length[0] = TIME, -1, groups, end, end
     assert np.isfinite(search.value(tokens))
     return search.tree(tokens)
@@ -84,23 +84,21 @@ def test_a_nest_has_blocks_as_deep_as_words_need_it(network: SegmentNetwork, sha
     tree = nest_of(search, [0] * len(network.layers), 4)
     assert shape_of(tree) == shape
     found = search.evaluator.evaluate(tree)
-    assert found.on_chip[: len(search.problem.edges.producer) - 1].all(), "no words between layers go through DRAM"
+    assert found.on_chip[: len(search.work.problem.edges.producer) - 1].all(), "no words between layers go through DRAM"
 
 
 @pytest.mark.parametrize("groups", [1, 4])
 def test_the_program_prices_a_nest_as_the_evaluator_does(groups: int) -> None:
     search, order = a_search(RESIDUAL), np.arange(8, dtype=np.int64)
-    start, per_time, choices = AlignedStart(search.workspace, search.trial), 700.0, np.zeros(8, np.int64)
+    start, per_time, choices = AlignedStart(search.work, search.trial), 700.0, np.zeros(8, np.int64)
     batch_at = divisors(4).index(4 // groups)
     start.seed_ranks(order, batch_at, per_time)
-    price = aligned_layers.align_layers(
-        search.problem, search.caches, search.scratch, order, batch_at, start.turns[0], per_time, choices
-    )
+    price = aligned_layers.align_layers(search.work, order, batch_at, start.turns[0], per_time, choices)
     found = search.evaluator.evaluate(nest_of(search, choices.tolist(), groups))
     rows = [row for row in found.rows if row.layer is not None]
     assert price == pytest.approx(sum(row.energy_pj + per_time * row.time for row in rows), rel=1e-12)
     for other in range(RANKS):  # no single partition for all layers is cheaper
-        if (search.caches.ranked[:, batch_at, 4, other] >= 0)[search.problem.kin[:, SHAPED]].all():
+        if (search.work.caches.ranked[:, batch_at, 4, other] >= 0)[search.work.problem.kin[:, SHAPED]].all():
             alike = search.evaluator.evaluate(nest_of(search, [other * ORDERS + start.turns[0]] * 8, groups))
             rows = [row for row in alike.rows if row.layer is not None]
             assert price <= sum(row.energy_pj + per_time * row.time for row in rows) * (1 + 1e-12)
@@ -108,15 +106,15 @@ def test_the_program_prices_a_nest_as_the_evaluator_does(groups: int) -> None:
 
 def test_ranks_begin_as_before_and_hold_each_partition_once() -> None:
     search, order = a_search(RESIDUAL), np.arange(8, dtype=np.int64)
-    shapes = np.unique(search.problem.kin[:, SHAPED])
-    before = [rank_partitions(search.problem, search.caches, 0, int(shape), 2, 4) for shape in shapes]
-    first = search.caches.ranked[shapes, 2, 4, 0].tolist()
-    AlignedStart(search.workspace, search.trial).seed_ranks(order, 2, 700.0)
-    assert search.caches.ranked[shapes, 2, 4, 0].tolist() == first
+    shapes = np.unique(search.work.problem.kin[:, SHAPED])
+    before = [rank_partitions(search.work.problem, search.work.caches, 0, int(shape), 2, 4) for shape in shapes]
+    first = search.work.caches.ranked[shapes, 2, 4, 0].tolist()
+    AlignedStart(search.work, search.trial).seed_ranks(order, 2, 700.0)
+    assert search.work.caches.ranked[shapes, 2, 4, 0].tolist() == first
     for shape, many in zip(shapes, before, strict=True):
-        ranked = [int(row) for row in search.caches.ranked[shape, 2, 4] if row >= 0]
+        ranked = [int(row) for row in search.work.caches.ranked[shape, 2, 4] if row >= 0]
         assert len(ranked) == len(set(ranked)) >= min(many, 3)
-        assert all(search.problem.parts[row].prod() == 4 for row in ranked)
+        assert all(search.work.problem.parts[row].prod() == 4 for row in ranked)
 
 
 def test_the_start_is_no_worse_than_one_partition_for_all_layers_by_hand() -> None:
@@ -126,7 +124,7 @@ def test_the_start_is_no_worse_than_one_partition_for_all_layers_by_hand() -> No
     shape = shape_of(nest_of(search, [0] * 8, 4))
     best = float("inf")
     for groups in divisors(4):
-        for parts in search.problem.parts[search.problem.part_start[4] :]:
+        for parts in search.work.problem.parts[search.work.problem.part_start[4] :]:
             k, b, h, w = (int(p) for p in parts)
 
             def made(node: object, batch: int, parts: tuple[int, int, int, int] = (k, b, h, w)) -> Cut | Leaf:

@@ -17,18 +17,19 @@ from codesign.arch.many_core import CoreKind, Dies, Links, ManyCore
 from codesign.arch.many_core_files import load_system
 from codesign.arch.many_core_scaling import architecture_of
 from codesign.core.errors import UserError
-from codesign.core.goals import Objective
+from codesign.core.goals import Objective, Proof
 from codesign.core.point import PointValue
 from codesign.core.specs import spec_from_json, spec_to_json
 from codesign.evaluation.detail import FusedDetail
 from codesign.evaluation.many_cores import SegmentsEvaluator
 from codesign.evaluation.system_chips import one_die
+from codesign.mappers.exact.mapper import ExactMapper
 from codesign.scheduling.segments.bound import bound_of
 from codesign.scheduling.segments.contention import ContentionSimulator
 from codesign.scheduling.segments.evaluate import OWN_RULES, SET_RULES, Evaluator
 from codesign.scheduling.segments.kernels import core_mapper, layout
 from codesign.scheduling.segments.layers import LayerKind, SegmentLayer, SegmentNetwork
-from codesign.scheduling.segments.mapped_cores import MAPPED
+from codesign.scheduling.segments.mapped_cores import mapped_figures
 from codesign.scheduling.segments.scheduler import result_of
 from codesign.scheduling.segments.search import SearchSettings, TreeSearch
 from codesign.scheduling.segments.system_page import page
@@ -207,14 +208,23 @@ def test_cycles_of_computing_count_every_kind_at_its_pace() -> None:
     assert taken[0] == taken[1] > 0
 
 
-def test_architectures_are_mapped_by_the_exact_mapper_and_proven() -> None:
+def test_architectures_are_mapped_by_the_exact_mapper_and_proven(monkeypatch: pytest.MonkeyPatch) -> None:
+    proofs, best = [], ExactMapper.map
+
+    def noted(self: ExactMapper, *problem: Any, **options: Any) -> Any:
+        found = best(self, *problem, **options)
+        proofs.append(found.proof)
+        return found
+
+    monkeypatch.setattr(ExactMapper, "map", noted)
+    mapped_figures.cache_clear()
     duo = load_system("tpu-duo")
     evaluator = Evaluator(duo, NETWORK, OWN_RULES)
     assert kind_counts(duo) == (2, 2) and own_architecture(duo.kinds[0]).levels[0].capacity_bytes is None
     search = TreeSearch(evaluator, 2, SearchSettings(steps=120, least_use=0.0))
     found = search.run().evaluation
-    assert MAPPED.unproven == 0
-    assert np.count_nonzero(search.problem.exact_keys) > 0
+    assert proofs and all(proof is Proof.OPTIMAL for proof in proofs)
+    assert np.count_nonzero(search.work.problem.exact_keys) > 0
     bound = bound_of(evaluator, 2)
     assert bound.edp <= found.edp and evaluator.overflow(found) is None
     value = search.mapped_value

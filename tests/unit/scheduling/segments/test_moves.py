@@ -37,10 +37,8 @@ def written(search: TreeSearch) -> Tokens:
 def moved(search: TreeSearch, tokens: Tokens, move: int, seed: int) -> bool:
     weights = np.zeros(len(MOVE_WEIGHTS), np.int64)
     weights[move] = 1
-    assert number_nodes(search.problem, tokens, search.scratch)
-    return bool(
-        moves.mutate(search.problem, search.caches, tokens, search.room, search.scratch, weights, make_state(seed))
-    )
+    assert number_nodes(search.work, tokens)
+    return bool(moves.mutate(search.work, tokens, search.room, weights, make_state(seed)))
 
 
 def rows(tokens: Tokens) -> list[tuple[int, int, int]]:

@@ -12,7 +12,7 @@ from tests.unit.scheduling.segments.test_starts import HEADS, a_search
 def test_orders_that_place_alike_are_placed_once() -> None:
     search, most = a_search(HEADS), 0
     search.flat()
-    problem, caches, tokens = search.problem, search.caches, search.current
+    problem, caches, tokens = search.work.problem, search.work.caches, search.current
     groups = int(tokens.groups[0])
     batch_at = list(problem.batches).index(search.batch // groups)
     ranked = caches.ranked[int(problem.kin[0, SHAPED]), batch_at, 4]
@@ -38,8 +38,8 @@ def test_words_of_edges_that_are_kept_are_those_found_anew() -> None:
     for _ in range(200):
         search._anneal(schedule, 5, state)
         kept = search.value(search.current)
-        for held in (search.caches.leaf_keys, search.caches.segment_keys, search.scratch.edge_keys):
+        for held in (search.work.caches.leaf_keys, search.work.caches.segment_keys, search.work.scratch.edge_keys):
             held[:] = 0
         assert search.value(search.current) == kept
-        tried += int(np.count_nonzero(search.scratch.edge_keys) > 0)
+        tried += int(np.count_nonzero(search.work.scratch.edge_keys) > 0)
     assert tried > 50, "words stay on chip in many trees"

@@ -57,15 +57,15 @@ def test_blocks_of_a_cut_in_space_have_about_equal_work() -> None:
     wide = SegmentNetwork("wide", (layer("a", (), 128), *(layer(f"b{i}", (0,)) for i in range(4))))
     search = a_search(wide)
     tokens, order = search.trial, np.arange(5, dtype=np.int64)
-    option, room, choices = np.array([SPACE, 2, 2], np.int64), np.zeros(8, np.int64), np.zeros(5, np.int64)
-    assert write_option(search.problem, tokens, 1, order, 0, 2, option, room, choices) == 1, "two layers are plain"
-    end = write_option(search.problem, tokens, 1, order, 0, 5, option, room, choices)
+    option, choices = np.array([SPACE, 2, 2], np.int64), np.zeros(5, np.int64)
+    assert write_option(search.work.problem, tokens, 1, order[:2], option, choices) == 1, "two layers are plain"
+    end = write_option(search.work.problem, tokens, 1, order, option, choices)
     assert tokens.kind[1:end].tolist() == [SPACE, LEAF, TIME, LEAF, LEAF, LEAF, LEAF]
     assert tokens.layer[1:end].tolist() == [-1, 0, -1, 1, 2, 3, 4]
     assert tokens.size[1:end].tolist() == [7, 1, 5, 1, 1, 1, 1]
     assert tokens.groups[1] == 2
     tokens.kind[0], tokens.layer[0], tokens.groups[0], tokens.size[0], tokens.length[0] = TIME, -1, 1, end, end
-    assert tree_cost(search.problem, search.caches, tokens, search.scratch)[0]
+    assert tree_cost(search.work, tokens)[0]
 
 
 def test_the_start_takes_the_order_of_the_best_tree() -> None:
