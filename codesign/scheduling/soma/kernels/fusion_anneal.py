@@ -52,6 +52,12 @@ def heat_at(cooling: Cooling, index: int, rounds: int) -> float:
 
 
 @njit
+def accepts(rise: float, heat: float, random: RandomState) -> bool:
+    """Whether a relative rise of the cost is taken at a temperature (Metropolis)."""
+    return rise <= 0 or (heat > 0 and uniform(random) < math.exp(-rise / heat))
+
+
+@njit
 def _drawn_move(chances: FloatArray, random: RandomState) -> int:
     """A move by its cumulative probability."""
     draw = uniform(random)
@@ -108,8 +114,7 @@ def anneal_fusion(
             continue
         stats[kind, LEGAL] += 1
         cost = energy ** exponents[0] * float(score[LATENCY]) ** exponents[1]
-        rise = (cost - costs[CURRENT]) / costs[CURRENT]
-        if rise > 0 and (heat <= 0 or uniform(random) >= math.exp(-rise / heat)):
+        if not accepts((cost - costs[CURRENT]) / costs[CURRENT], heat, random):
             continue
         stats[kind, ACCEPTED] += 1
         copy_scheme(candidate, current)

@@ -146,29 +146,30 @@ class DramChain:
         count = len(parsed.problem.graph.layers)
         stores = np.flatnonzero(kinds == kf.STORE)
         loads = np.flatnonzero(source >= 0)
-        self._lists = (*_compress(layers[stores], stores, count), *_compress(source[loads], loads, count))
         last_position = np.zeros(count, np.int64)
         np.maximum.at(last_position, layers[stores], rows[ids[stores], USE])
         earliest = np.where(source >= 0, last_position[np.maximum(source, 0)], 0)
-        earliest = np.where(kinds == kf.STORE, earliest_ends(parsed)[ids], earliest)
-        self._tensors = (
+        self._is_store = kinds == kf.STORE
+        self._transfers = kd.Transfers(
             kinds.copy(),
             rows[ids, USE].copy(),
             rows[ids, BYTES].copy(),
             parsed.transfer_cycles[ids],
             layers.copy(),
             source,
-            earliest,
+            np.where(self._is_store, earliest_ends(parsed)[ids], earliest),
+            _compress(layers[stores], stores, count),
+            _compress(source[loads], loads, count),
         )
         order = compact[begin.order]
         rank = np.empty_like(order)
         rank[order] = np.arange(len(order))
-        T = len(parsed.tile_layer)
-        start, end = begin.start[ids].copy(), begin.end[ids].copy()
-        self._state = (order, rank, start, end, np.zeros(T + 1, np.int64), np.zeros(T + 1, np.int64))
-        self._best = (order.copy(), start.copy(), end.copy())
+        life = np.where(self._is_store, begin.end[ids], begin.start[ids])
+        scratch = [np.zeros(len(parsed.tile_layer) + 1, np.int64) for _ in range(2)]
+        self._state = kd.State(order, rank, life, begin.usage_bytes.copy(), *scratch)
+        self._best = (order.copy(), life.copy())
         self._values = np.array([begin.latency_cycles, begin.latency_cycles], np.int64)
-        self._usage = begin.usage_bytes.copy()
+        self._limits = (int(parsed.problem.limit_bytes), int(parsed.bound_cycles))
         weights = np.cumsum(rows[ids, BYTES] / max(rows[ids, BYTES].sum(), 1))
         weights[-1] = 2.0
         self._weights = weights
@@ -187,23 +188,22 @@ class DramChain:
             self._restarted = True
             self._restore()
         kd.anneal_dram(
-            self._parsed.tile_cycles, self._tensors, self._lists, self._state, self._best, self._values,
-            kd.Buffer(self._usage, int(self._parsed.problem.limit_bytes), int(self._parsed.bound_cycles)), self._weights,
+            self._parsed.tile_cycles, self._transfers, self._state, self._best, self._values, self._limits, self._weights,
             self._stats, self._random, Cooling(float(begin), float(stop), START_TEMPERATURE), rounds,
         )  # fmt: skip
 
     def _restore(self) -> None:
-        order, rank, start, end = self._state[:4]
-        order[:], start[:], end[:] = self._best
-        rank[order] = np.arange(len(order))
+        state = self._state
+        state.order[:], state.life[:] = self._best
+        state.rank[state.order] = np.arange(len(state.order))
         self._values[0] = self._values[1]
-        full_start, full_end = self._full()
-        self._usage[:] = _usage(self._parsed, full_start, full_end)[: len(self._usage)]
+        state.usage[:] = _usage(self._parsed, *self._full())[:-1]
 
     def _full(self) -> tuple[IntArray, IntArray]:
         rows = self._parsed.tensors
         start, end = rows[:, START].copy(), rows[:, END].copy()
-        start[self._ids], end[self._ids] = self._best[1], self._best[2]
+        start[self._ids[~self._is_store]] = self._best[1][~self._is_store]
+        end[self._ids[self._is_store]] = self._best[1][self._is_store]
         return start, end
 
     def result(self) -> DramResult:
