@@ -162,9 +162,9 @@ def test_one_pass_timing_equals_the_reference_rule(case: tuple[Problem, FusionSc
         compact = np.searchsorted(ids, order)
         first = int(((rows[ids, KIND] != kf.STORE) & (rows[ids, USE] == 0)).sum())
         kinds, empty = rows[ids, KIND].copy(), (np.zeros(0, np.int64), np.zeros(0, np.int64))
-        columns = (rows[ids, column].copy() for column in (USE, BYTES))
-        cycles, unread = parsed.transfer_cycles[ids], np.zeros(len(ids), np.int64)
-        transfers = kd.Transfers(kinds, *columns, cycles, unread, unread, unread, empty, empty)
+        use, size, unread = rows[ids, USE].copy(), rows[ids, BYTES].copy(), np.zeros(len(ids), np.int64)
+        cycles = parsed.transfer_cycles[ids]
+        transfers = kd.Transfers(kinds, use, size, cycles, unread, unread, unread, empty, empty)
         life = np.where(kinds == kf.STORE, end[ids], start[ids])
         scratch = [np.zeros(total + 1, np.int64) for _ in range(3)]
         got = kd.order_latency(parsed.tile_cycles, transfers, kd.State(compact, unread, life, *scratch), first)

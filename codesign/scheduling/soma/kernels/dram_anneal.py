@@ -9,11 +9,10 @@ A property test holds the two equal.
 from typing import NamedTuple
 
 from codesign.core.jit import njit
+from codesign.core.kernel_library import FloatArray, IntArray
 from codesign.core.rng import RandomState, below, uniform
 from codesign.scheduling.soma.kernels.decode import STORE
 from codesign.scheduling.soma.kernels.fusion_anneal import ACCEPTED, IMPROVED, LEGAL, TRIED, Cooling, accepts, heat_at
-from codesign.scheduling.soma.kernels.score_scheme import FloatArray
-from codesign.scheduling.soma.model.layer_graph import IntArray
 
 N_DRAM_MOVES = 3
 REORDER, RETIME, BOTH = range(N_DRAM_MOVES)

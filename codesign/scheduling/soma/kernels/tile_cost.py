@@ -7,16 +7,11 @@ choice (energy times time) is kept. Reference data `spec.md`, section 5.
 
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from codesign.core.jit import njit, njit_apart
+from codesign.core.kernel_library import FloatArray, IntArray
 from codesign.scheduling.soma.model import hardware as hw
 from codesign.scheduling.soma.model import layer_graph as nw
 from codesign.scheduling.soma.model import rules as model
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
 
 # Entries of the result vector.
 TIME, ENERGY, E_GBUF, E_L1, E_BUS, E_OP, N_COST = range(7)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from codesign.core.kernel_library import IntArray
 from codesign.core.rng import make_state
 from codesign.scheduling.soma.evaluator import (
     BYTES,
@@ -21,9 +22,9 @@ from codesign.scheduling.soma.evaluator import (
 from codesign.scheduling.soma.kernels import decode as kf
 from codesign.scheduling.soma.kernels import dram_anneal as kd
 from codesign.scheduling.soma.kernels import fusion_anneal as ka
-from codesign.scheduling.soma.kernels import prefetch as kp
 from codesign.scheduling.soma.kernels.fusion_anneal import Cooling
-from codesign.scheduling.soma.model.layer_graph import IntArray
+from codesign.scheduling.soma.kernels.prefetch import prefetch
+from codesign.scheduling.soma.kernels.records import Channel, Extent, Loads, Stores
 
 START_TEMPERATURE = 0.1
 """Of the annealing, relative to the distance from the no-stall bound."""
@@ -92,25 +93,19 @@ def greedy(parsed: Parsed) -> Schedule | Invalid:
         ],
         np.int64,
     )
-    loads = (rows[load_ids, USE].copy(), rows[load_ids, BYTES].copy(), cycles[load_ids], dep)
-    stores = (
-        rows[store_ids, USE].copy(),
-        rows[store_ids, BYTES].copy(),
-        cycles[store_ids],
-        rows[store_ids, END].copy(),
-    )
+    by_load, by_store = rows[load_ids], rows[store_ids]
+    weight = (by_load[:, KIND] == kf.LOAD_WEIGHT).astype(np.int64)
+    loads = Loads(by_load[:, USE].copy(), by_load[:, BYTES].copy(), cycles[load_ids], dep, weight)
+    stores = Stores(by_store[:, USE].copy(), by_store[:, BYTES].copy(), cycles[store_ids], by_store[:, END].copy())
     limit = parsed.problem.limit_bytes
     if usage.max() <= limit:
-        starts = np.zeros(len(load_ids), np.int64)
+        ready, must, starts = np.zeros(T + 2, np.int64), np.zeros(T + 2, np.int64), np.zeros(len(load_ids), np.int64)
         sequence = np.zeros(len(load_ids) + len(store_ids), np.int64)
-        latency = kp.prefetch(
-            parsed.tile_cycles, T, limit, usage, loads, len(load_ids), stores, len(store_ids), np.zeros(T + 2, np.int64),
-            np.zeros(T + 2, np.int64), starts, sequence,
-        )  # fmt: skip
-        if latency >= 0:
+        channel = Channel(parsed.tile_cycles, usage, loads, stores, ready, must, starts, sequence)
+        if prefetch(Extent(T, len(load_ids), len(store_ids), int(limit)), channel) >= 0:
             start, end = rows[:, START].copy(), rows[:, END].copy()
             start[load_ids] = starts
-            end[store_ids] = stores[3]
+            end[store_ids] = stores.end
             order = np.array([load_ids[k] if k >= 0 else store_ids[-1 - k] for k in sequence.tolist()], np.int64)
             return schedule(parsed, start, end, order)
     return schedule(parsed, rows[:, START].copy(), rows[:, END].copy(), parsed.default_order)
