@@ -15,20 +15,6 @@ from codesign.scheduling.soma.model import rules as model
 NO_CUT, FINE_CUT, DRAM_CUT = 0, 1, 2
 LOAD_IFMAP, LOAD_WEIGHT, STORE, LOCAL = 0, 1, 2, 3
 
-_TYPE, _K, _H, _W, _C, _R, _S, _SH, _SW, _PH, _PW, _HIN, _WIN, _CG, _KG, _O0, _O1, _O2, _WB, _DYN, _SPAN_H, _SPAN_W = (
-    nw.TYPE, nw.K, nw.H, nw.W, nw.C, nw.R, nw.S, nw.SH, nw.SW, nw.PAD_H, nw.PAD_W, nw.H_IN, nw.W_IN, nw.CG, nw.KG, nw.O0, nw.O1,
-    nw.O2, nw.WEIGHT_BYTES, nw.DYNAMIC, nw.SPAN_H, nw.SPAN_W,
-)  # fmt: skip
-_CONV, _GROUP_CONV, _FC, _POOL, _TRANSPOSE, _UPSAMPLE = (
-    int(nw.LayerType.CONV),
-    int(nw.LayerType.GROUP_CONV),
-    int(nw.LayerType.FC),
-    int(nw.LayerType.POOL),
-    int(nw.LayerType.TRANSPOSE),
-    int(nw.LayerType.UPSAMPLE),
-)
-_HALOS, _CLAMP, _WHOLE_OUTPUTS = model.INTERIOR_HALOS, model.CHANNEL_CLAMP, model.WHOLE_OUTPUTS
-_IFMAP_EDGE, _WEIGHT_EDGE, _WHOLE_EDGE = nw.IFMAP_EDGE, nw.WEIGHT_EDGE, nw.WHOLE_EDGE
 
 # Status codes shared by the compiled code; `notation.Status` names them. UNPRICED: a tile cost has to be asked for first.
 OK, BAD_ORDER, TOO_MANY_TILES, NO_MAPPING, OVERFLOW, BAD_TENSOR_ORDER, LOAD_BEFORE_STORE, UNPRICED = range(8)
@@ -81,11 +67,11 @@ def split_output(
         elif keep_w:
             cuts_h = rest
         else:
-            cuts_w = columns_of(rest, table[layer, _H], table[layer, _W])
+            cuts_w = columns_of(rest, table[layer, nw.H], table[layer, nw.W])
             cuts_h = rest // cuts_w
-    if table[layer, _H] < cuts_h or table[layer, _W] < cuts_w:
+    if table[layer, nw.H] < cuts_h or table[layer, nw.W] < cuts_w:
         return 0, 0, 0, cuts_h, cuts_w
-    return batch // samples, -(-table[layer, _H] // cuts_h), -(-table[layer, _W] // cuts_w), cuts_h, cuts_w
+    return batch // samples, -(-table[layer, nw.H] // cuts_h), -(-table[layer, nw.W] // cuts_w), cuts_h, cuts_w
 
 
 @njit
@@ -96,7 +82,7 @@ def window_extent(extent: int, full: int, span: int, stride: int, pad: int, limi
     tile counts: an uncut map needs its whole input, three or more cuts have a tile without any padding.
     """
     need = (extent - 1) * stride + span
-    if flags & _HALOS and cuts > 2 and extent < full:
+    if flags & model.INTERIOR_HALOS and cuts > 2 and extent < full:
         return min(need, limit)
     return min(need - pad, limit)
 
@@ -107,27 +93,27 @@ def requirement(
 ) -> tuple[int, int, int, int]:
     """What a tile of a layer (a row of `Scheme.shape`) needs of one producer: ``(b, c, h, w)`` of the producer's output."""
     b, c, h, w = shape[0], shape[1], shape[2], shape[3]
-    kind = table[layer, _TYPE]
-    if edge == _WHOLE_EDGE:
-        return b, table[source, _K], table[source, _H], table[source, _W]
-    if edge == _WEIGHT_EDGE:
-        return b, c, table[layer, _CG], table[layer, _R] * table[layer, _S]
-    if kind == _FC:
-        return b, table[layer, _C], table[layer, _R], table[layer, _S]
-    if kind in (_CONV, _GROUP_CONV, _POOL):
+    kind = table[layer, nw.TYPE]
+    if edge == nw.WHOLE_EDGE:
+        return b, table[source, nw.K], table[source, nw.H], table[source, nw.W]
+    if edge == nw.WEIGHT_EDGE:
+        return b, c, table[layer, nw.CG], table[layer, nw.R] * table[layer, nw.S]
+    if kind == nw.LayerType.FC:
+        return b, table[layer, nw.C], table[layer, nw.R], table[layer, nw.S]
+    if kind in (nw.LayerType.CONV, nw.LayerType.GROUP_CONV, nw.LayerType.POOL):
         row = table[layer]
-        h_in = window_extent(h, row[_H], row[_SPAN_H], row[_SH], row[_PH], row[_HIN], shape[4], flags)
-        w_in = window_extent(w, row[_W], row[_SPAN_W], row[_SW], row[_PW], row[_WIN], shape[5], flags)
-        if kind == _POOL:
+        h_in = window_extent(h, row[nw.H], row[nw.SPAN_H], row[nw.SH], row[nw.PAD_H], row[nw.H_IN], shape[4], flags)
+        w_in = window_extent(w, row[nw.W], row[nw.SPAN_W], row[nw.SW], row[nw.PAD_W], row[nw.W_IN], shape[5], flags)
+        if kind == nw.LayerType.POOL:
             return b, c, h_in, w_in
-        if kind == _CONV:
-            return b, table[layer, _C], h_in, w_in
-        return b, -(-c // table[layer, _KG]) * table[layer, _CG], h_in, w_in
-    if kind == _TRANSPOSE:
+        if kind == nw.LayerType.CONV:
+            return b, table[layer, nw.C], h_in, w_in
+        return b, -(-c // table[layer, nw.KG]) * table[layer, nw.CG], h_in, w_in
+    if kind == nw.LayerType.TRANSPOSE:
         out = (c, h, w)
         c_in, h_in, w_in = c, h, w
         for j in range(3):
-            source = table[layer, _O0 + j]
+            source = table[layer, nw.O0 + j]
             if source == 0:
                 c_in = out[j]
             elif source == 1:
@@ -135,8 +121,13 @@ def requirement(
             else:
                 w_in = out[j]
         return b, c_in, h_in, w_in
-    if kind == _UPSAMPLE:
-        return b, c, -(-h * table[layer, _HIN] // table[layer, _H]), -(-w * table[layer, _WIN] // table[layer, _W])
+    if kind == nw.LayerType.UPSAMPLE:
+        return (
+            b,
+            c,
+            -(-h * table[layer, nw.H_IN] // table[layer, nw.H]),
+            -(-w * table[layer, nw.W_IN] // table[layer, nw.W]),
+        )
     return b, c, h, w
 
 
@@ -148,13 +139,13 @@ def forbidden_cuts(a: int, b: int, net: Net, scheme: Scheme) -> tuple[bool, bool
     keep_h, keep_w = False, False
     for i in range(a, b):
         layer = scheme.order[i]
-        if table[layer, _TYPE] != _TRANSPOSE:
+        if table[layer, nw.TYPE] != nw.LayerType.TRANSPOSE:
             continue
         for e in range(start[layer], start[layer + 1]):
             if a <= place[producer[e]] < b:
-                if table[layer, _O0] == 1 or table[layer, _O1] == 0:
+                if table[layer, nw.O0] == 1 or table[layer, nw.O1] == 0:
                     keep_h = True
-                if table[layer, _O0] == 2 or table[layer, _O2] == 0:
+                if table[layer, nw.O0] == 2 or table[layer, nw.O2] == 0:
                     keep_w = True
     return keep_h, keep_w
 
@@ -185,14 +176,14 @@ def shape_group(a: int, b: int, batch: int, flags: int, net: Net, scheme: Scheme
                 ch, cw = max(ch, shape[user, 4]), max(cw, shape[user, 5])
             else:
                 outside = True
-        if tb == 0 or (outside and flags & _WHOLE_OUTPUTS):
+        if tb == 0 or (outside and flags & model.WHOLE_OUTPUTS):
             nb, nh, nw_, nch, ncw = split_output(table, layer, batch, tiles, keep_h, keep_w)
             if nb == 0:
                 return TOO_MANY_TILES
-            tb, tc, th, tw = max(tb, nb), max(tc, table[layer, _K]), max(th, nh), max(tw, nw_)
+            tb, tc, th, tw = max(tb, nb), max(tc, table[layer, nw.K]), max(th, nh), max(tw, nw_)
             ch, cw = max(ch, nch), max(cw, ncw)
-        if flags & _CLAMP:
-            tc, th, tw = min(tc, table[layer, _K]), min(th, table[layer, _H]), min(tw, table[layer, _W])
+        if flags & model.CHANNEL_CLAMP:
+            tc, th, tw = min(tc, table[layer, nw.K]), min(th, table[layer, nw.H]), min(tw, table[layer, nw.W])
         shape[layer, 0] = tb
         shape[layer, 1] = tc
         shape[layer, 2] = th
@@ -292,11 +283,11 @@ def list_inputs(net: Net, scheme: Scheme, flags: int, groups: Groups, inputs: In
             j = place[producer[e]]
             if groups.lg_of[j] != groups.lg_of[i]:
                 nb, _c, nh, nw_ = requirement(table, layer, kind[e], producer[e], shape, flags)
-                inputs.size[count] = nb * table[producer[e], _K] * nh * nw_
+                inputs.size[count] = nb * table[producer[e], nw.K] * nh * nw_
                 inputs.place[count] = j
                 count += 1
         for e in range(ext_start[layer], ext_start[layer + 1]):
-            nb, _c, nh, nw_ = requirement(table, layer, _IFMAP_EDGE, layer, shape, flags)
+            nb, _c, nh, nw_ = requirement(table, layer, nw.IFMAP_EDGE, layer, shape, flags)
             inputs.size[count] = nb * (ext_whole[e] if ext_whole[e] > 0 else ext_channels[e] * nh * nw_)
             inputs.place[count] = -1 - external[e]
             count += 1
@@ -309,7 +300,7 @@ def count_transfers(net: Net, scheme: Scheme, groups: Groups, inputs: Inputs) ->
     loads, outputs = 0, 0
     for i in range(scheme.order.shape[0]):
         loads += groups.n_tiles[i] * (inputs.start[i + 1] - inputs.start[i])
-        if net.table[scheme.order[i], _WB] > 0:
+        if net.table[scheme.order[i], nw.WEIGHT_BYTES] > 0:
             loads += 1
         outputs += groups.n_tiles[i]
     return loads, outputs
@@ -332,7 +323,7 @@ def list_tensors(net: Net, scheme: Scheme, groups: Groups, inputs: Inputs, out: 
                 q = f + t * s
                 put(out, count, LOAD_IFMAP, layer, t, source, inputs.size[e], q - 1, q + 1, q)
                 count += 1
-        weight = net.table[layer, _WB]
+        weight = net.table[layer, nw.WEIGHT_BYTES]
         if weight > 0:
             put(out, count, LOAD_WEIGHT, layer, -1, 0, weight, f - 1, f + (n - 1) * s + 1, f)
             count += 1

@@ -26,10 +26,6 @@ from codesign.scheduling.soma.model import hardware as hw
 from codesign.scheduling.soma.model import layer_graph as nw
 from codesign.scheduling.soma.model import rules as model
 
-_WB, _TYPE, _FC = nw.WEIGHT_BYTES, nw.TYPE, int(nw.LayerType.FC)
-_MAPPED = model.MAPPED_TILES
-_DRAM_BW, _E_DRAM = hw.DRAM_BW, hw.E_DRAM
-
 # Multiplier that spreads the bits of a tile's key, and the slots looked at before one is overwritten.
 _SPREAD, _PROBES = -7046029254386353131, 32
 
@@ -70,7 +66,7 @@ def cached_tile_cost(net: Net, layer: int, flags: int, cache: Cache, scheme: Sch
         slot = (slot + 1) & (size - 1)
     if not free:
         slot = home
-    if flags & _MAPPED and net.table[layer, _TYPE] <= _FC:
+    if flags & model.MAPPED_TILES and net.table[layer, nw.TYPE] <= nw.LayerType.FC:
         asked[0] = slot
         asked[1] = layer
         asked[2] = code
@@ -199,7 +195,7 @@ def build(net: Net, scheme: Scheme, scratch: Scratch, ahead: int, T: int) -> flo
         scratch.channel,
         scratch.score,
     )
-    bandwidth = net.ints[_DRAM_BW]
+    bandwidth = net.ints[hw.DRAM_BW]
     channel.usage[: T + 2] = 0
     for part in (COMPUTE, CHANNEL, DRAM_BYTES, LOADS, STORES):
         score[part] = 0
@@ -224,7 +220,7 @@ def build(net: Net, scheme: Scheme, scratch: Scratch, ahead: int, T: int) -> flo
             for i in range(a, b):
                 layer = order[i]
                 channel.tile_time[p] = cycles[layer]
-                weight = net.table[layer, _WB]
+                weight = net.table[layer, nw.WEIGHT_BYTES]
                 begin = max(p - ahead, -1)
                 if t == 0 and weight > 0:
                     end = min(groups.first[i] + (count - 1) * groups.step[i] + 1, T)
@@ -236,7 +232,7 @@ def build(net: Net, scheme: Scheme, scratch: Scratch, ahead: int, T: int) -> flo
                 p += 1
         a = b
     score[PEAK] = accumulate(channel.usage, T)
-    return float(joules + score[DRAM_BYTES] * net.reals[_E_DRAM])
+    return float(joules + score[DRAM_BYTES] * net.reals[hw.E_DRAM])
 
 
 @njit_apart
