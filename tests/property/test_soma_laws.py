@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from codesign.core.goals import Objective
 from codesign.scheduling.soma.evaluator import (
+    BYTES,
     END,
     KIND,
     START,
@@ -160,18 +161,13 @@ def test_one_pass_timing_equals_the_reference_rule(case: tuple[Problem, FusionSc
         want = schedule(parsed, start, end, order)
         compact = np.searchsorted(ids, order)
         first = int(((rows[ids, KIND] != kf.STORE) & (rows[ids, USE] == 0)).sum())
-        got = kd.order_latency(
-            parsed.tile_cycles,
-            rows[ids, KIND].copy(),
-            rows[ids, USE].copy(),
-            start[ids],
-            end[ids],
-            parsed.transfer_cycles[ids],
-            compact,
-            first,
-            np.zeros(total + 1, np.int64),
-            np.zeros(total + 1, np.int64),
-        )
+        kinds, empty = rows[ids, KIND].copy(), (np.zeros(0, np.int64), np.zeros(0, np.int64))
+        use, size, unread = rows[ids, USE].copy(), rows[ids, BYTES].copy(), np.zeros(len(ids), np.int64)
+        cycles = parsed.transfer_cycles[ids]
+        transfers = kd.Transfers(kinds, use, size, cycles, unread, unread, unread, empty, empty)
+        life = np.where(kinds == kf.STORE, end[ids], start[ids])
+        scratch = [np.zeros(total + 1, np.int64) for _ in range(3)]
+        got = kd.order_latency(parsed.tile_cycles, transfers, kd.State(compact, unread, life, *scratch), first)
         assert got == (want.latency_cycles if isinstance(want, Schedule) else -1)
 
 

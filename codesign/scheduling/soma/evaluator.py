@@ -4,16 +4,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
 from codesign.arch.technology_files import provenance_of
 from codesign.core.errors import UserError
 from codesign.core.json_types import JsonObject
+from codesign.core.kernel_library import IntArray
 from codesign.scheduling.soma.kernels import decode as kf
 from codesign.scheduling.soma.kernels import tile_cost as kt
 from codesign.scheduling.soma.kernels import timing as tm
-from codesign.scheduling.soma.model.layer_graph import IntArray, LayerGraph
+from codesign.scheduling.soma.kernels.records import Groups, Inputs, Net, Scheme
+from codesign.scheduling.soma.model.layer_graph import LayerGraph
 from codesign.scheduling.soma.model.mapped_tiles import MappedPlatform, Platform, TilePrice
 from codesign.scheduling.soma.model.notation import STATUS_BY_CODE, DramScheme, Encoding, FusionScheme, Status
 from codesign.scheduling.soma.model.rules import MAPPED_TILES, ModelOptions
@@ -63,6 +66,14 @@ class Problem:
     def flags(self) -> int:
         """What the compiled code is told of the model: its switches, and whether a mapper prices the tiles."""
         return self.options.flags | (MAPPED_TILES if isinstance(self.hardware, MappedPlatform) else 0)
+
+    @cached_property
+    def net(self) -> Net:
+        """Network and accelerator as the compiled code reads them."""
+        graph, hardware = self.graph, self.hardware
+        _, kinds = np.unique(graph.table, axis=0, return_inverse=True)
+        edges = graph.producers, graph.consumers, graph.externals
+        return Net(graph.table, *edges, kinds.astype(np.int64).reshape(-1), hardware.integers(), hardware.reals())
 
     def tile_price(self, layer: int, shape: Sequence[int]) -> TilePrice:
         """Cost of the tile ``(b, k, h, w)`` of a layer."""
@@ -275,49 +286,51 @@ def parse(problem: Problem, fusion: FusionScheme) -> Parsed | Invalid:
             f"the scheme orders {len(fusion.order)} layers, network {graph.name!r} has {len(graph.layers)}",
             hint="it was made for another network",
         )
-    order, cut, tiles = fusion.arrays()
-    place = np.empty_like(order)
-    place[order] = np.arange(len(order))
-    if not kf.order_is_legal(order, place, graph.producers):
-        return Invalid(Status.LAYER_ORDER_DEPENDENCY, _order_fault(graph, place))
-    shape = np.zeros((len(order), 6), np.int64)
-    bounds = (*fusion.starts, len(order))
+    scheme, net = scheme_arrays(fusion), problem.net
+    if not kf.order_is_legal(scheme, net):
+        return Invalid(Status.LAYER_ORDER_DEPENDENCY, _order_fault(graph, scheme.place))
     flags = problem.options.flags
-    for a, b, n in zip(bounds, bounds[1:], fusion.tiling, strict=False):
-        code = kf.shape_group(
-            a, b, n, order, place, problem.batch, flags, graph.table, graph.producers, graph.consumers, shape
-        )
+    for a, b in pairwise((*fusion.starts, len(fusion.order))):
+        code = kf.shape_group(a, b, problem.batch, flags, net, scheme)
         if code != kf.OK:
             names = ", ".join(graph.layers[i].name for i in fusion.order[a:b][:4])
-            return Invalid(
-                STATUS_BY_CODE[code], f"{n} tiles are too many for the group of {names} (batch {problem.batch})"
-            )
-    groups = tuple(np.zeros(len(order), np.int64) for _ in range(6))
-    total = kf.locate_groups(cut, tiles, *groups)
-    layers = _layer_tiles(problem, fusion, shape, groups)
+            reason = f"{scheme.tiles[a]} tiles are too many for the group of {names} (batch {problem.batch})"
+            return Invalid(STATUS_BY_CODE[code], reason)
+    groups, inputs = group_arrays(graph), input_arrays(graph)
+    total = kf.locate_groups(scheme.cut, scheme.tiles, groups)
+    layers = _layer_tiles(problem, fusion, scheme.shape, groups)
     if isinstance(layers, Invalid):
         return layers
-    arguments = (
-        order,
-        place,
-        groups,
-        shape,
-        graph.table,
-        graph.producers,
-        graph.consumers,
-        graph.externals,
-        flags,
-    )
-    count = kf.list_tensors(*arguments, np.empty((0, 8), np.int64))
-    tensors = np.zeros((count, 8), np.int64)
-    kf.list_tensors(*arguments, tensors)
+    kf.list_inputs(net, scheme, flags, groups, inputs)
+    tensors = np.zeros((sum(kf.count_transfers(net, scheme, groups, inputs)), 8), np.int64)
+    kf.list_tensors(net, scheme, groups, inputs, tensors)
     positions = np.zeros((3, total), np.int64)
-    for entry in layers:
-        where = slice(entry.first, entry.last + 1, int(groups[4][place[entry.layer]]))
+    for i, entry in enumerate(layers):
+        where = slice(entry.first, entry.last + 1, int(groups.step[i]))
         positions[0, where] = entry.layer
         positions[1, where] = np.arange(entry.tiles)
         positions[2, where] = entry.cycles
     return Parsed(problem, fusion, layers, positions[0], positions[1], positions[2], tensors)
+
+
+def scheme_arrays(fusion: FusionScheme) -> Scheme:
+    """The arrays of a scheme, shapes and costs still empty."""
+    order, cut, tiles = fusion.arrays()
+    n = len(order)
+    place = np.empty_like(order)
+    place[order] = np.arange(n)
+    return Scheme(order, cut, tiles, place, np.zeros((n, 6), np.int64), np.zeros(n, np.int64), np.zeros(n))
+
+
+def group_arrays(graph: LayerGraph) -> Groups:
+    """Room for the groups of a scheme."""
+    return Groups(*(np.zeros(len(graph.layers), np.int64) for _ in Groups._fields))
+
+
+def input_arrays(graph: LayerGraph) -> Inputs:
+    """Room for what tiles read from DRAM."""
+    size = len(graph.producers[1]) + len(graph.externals[1]) + 1
+    return Inputs(np.zeros(len(graph.layers) + 1, np.int64), np.zeros(size, np.int64), np.zeros(size, np.int64))
 
 
 def _order_fault(graph: LayerGraph, place: IntArray) -> str:
@@ -329,12 +342,10 @@ def _order_fault(graph: LayerGraph, place: IntArray) -> str:
 
 
 def _layer_tiles(
-    problem: Problem, fusion: FusionScheme, shape: IntArray, groups: tuple[IntArray, ...]
+    problem: Problem, fusion: FusionScheme, shape: IntArray, groups: Groups
 ) -> tuple[LayerTiles, ...] | Invalid:
-    flg_end, _lg_end, lg_of, n_tiles, step, first = groups
     layers: list[LayerTiles] = []
     fine = -1
-    last_end = -1
     for i, layer in enumerate(fusion.order):
         b, c, h, w = (int(v) for v in shape[layer, :4])
         price = problem.tile_price(layer, (b, c, h, w))
@@ -344,22 +355,10 @@ def _layer_tiles(
                 Status.NO_INTRA_CORE_MAPPING,
                 f"no part of tile {b}x{c}x{h}x{w} of {name!r} fits the buffers of the PE array",
             )
-        if flg_end[i] != last_end:
-            fine += 1
-            last_end = flg_end[i]
-        begin, count = int(first[i]), int(n_tiles[i])
-        layers.append(
-            LayerTiles(
-                layer,
-                int(lg_of[i]),
-                fine,
-                count,
-                (b, c, h, w),
-                begin,
-                begin + (count - 1) * int(step[i]),
-                *price,
-            )
-        )
+        fine += i == 0 or groups.flg_end[i] != groups.flg_end[i - 1]
+        begin, count = int(groups.first[i]), int(groups.n_tiles[i])
+        last = begin + (count - 1) * int(groups.step[i])
+        layers.append(LayerTiles(layer, int(groups.lg_of[i]), int(fine), count, (b, c, h, w), begin, last, *price))
     return tuple(layers)
 
 

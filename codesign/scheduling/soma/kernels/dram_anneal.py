@@ -6,49 +6,82 @@ deadline d only if ``d > M``, or ``d == M`` and everything from the first such t
 A property test holds the two equal.
 """
 
-import math
 from typing import NamedTuple
 
 from codesign.core.jit import njit
+from codesign.core.kernel_library import FloatArray, IntArray
 from codesign.core.rng import RandomState, below, uniform
 from codesign.scheduling.soma.kernels.decode import STORE
-from codesign.scheduling.soma.kernels.fusion_anneal import Cooling, heat_at
-from codesign.scheduling.soma.kernels.score_scheme import FloatArray
-from codesign.scheduling.soma.model.layer_graph import IntArray
+from codesign.scheduling.soma.kernels.fusion_anneal import ACCEPTED, IMPROVED, LEGAL, TRIED, Cooling, accepts, heat_at
 
 N_DRAM_MOVES = 3
 REORDER, RETIME, BOTH = range(N_DRAM_MOVES)
 DRAM_MOVE_NAMES = ("order", "duration", "order_and_duration")
 
+_NO_LIMIT = 1 << 62
+
+
+class Transfers(NamedTuple):
+    """The DRAM tensors of fixed tiles, ``D`` entries each unless said otherwise.
+
+    Attributes:
+        kind: Load of an input, load of weights, or store.
+        use: First position that needs a load, or own position of a store.
+        size: Bytes.
+        cycles: Of the channel.
+        layer: Layer that reads or makes it.
+        source: Layer whose stores must have finished before a load, or -1.
+        earliest: First position from which a load, and up to which a store, may hold the buffer.
+        stores: Those of each layer, compressed rows: starts, numbers.
+        loads: Those of each source, compressed rows.
+    """
+
+    kind: IntArray
+    use: IntArray
+    size: IntArray
+    cycles: IntArray
+    layer: IntArray
+    source: IntArray
+    earliest: IntArray
+    stores: tuple[IntArray, IntArray]
+    loads: tuple[IntArray, IntArray]
+
+
+class State(NamedTuple):
+    """DRAM attributes that are being changed, and what the buffer holds under them.
+
+    Attributes:
+        order: ``D`` DRAM order.
+        rank: ``D`` place of each tensor in it.
+        life: ``D`` position from which a load, and up to which a store, holds the buffer.
+        usage: ``T + 1`` bytes held at positions -1..T-1.
+        tile_end: Scratch of ``T + 1``.
+        ready: Scratch of ``T + 1``.
+    """
+
+    order: IntArray
+    rank: IntArray
+    life: IntArray
+    usage: IntArray
+    tile_end: IntArray
+    ready: IntArray
+
 
 @njit
-def order_latency(
-    tile_time: IntArray,
-    kind: IntArray,
-    use: IntArray,
-    start: IntArray,
-    end: IntArray,
-    cycles: IntArray,
-    order: IntArray,
-    first_loads: int,
-    tile_end: IntArray,
-    ready: IntArray,
-) -> int:
-    """Latency of a DRAM order on one channel, -1 when it cannot run.
-
-    `first_loads` is the number of loads tile 0 uses; `tile_end` and `ready` are scratch of ``T + 1``.
-    """
+def order_latency(tile_time: IntArray, transfers: Transfers, state: State, first_loads: int) -> int:
+    """Latency of a DRAM order on one channel, -1 when it cannot run; `first_loads` is the number of loads tile 0 uses."""
+    kind, use, life, tile_end, ready = transfers.kind, transfers.use, state.life, state.tile_end, state.ready
     T = tile_time.shape[0]
     ready[:] = 0
     p, comp, dram, furthest = 0, 0, 0, -1
     carry = False
-    for i in range(order.shape[0]):
-        t = order[i]
+    for i in range(state.order.shape[0]):
+        t = state.order[i]
         if kind[t] == STORE:
-            first, deadline, release = use[t], end[t], use[t]
+            first, deadline, release = use[t], life[t], use[t]
             late_load = False
         else:
-            first, deadline, release = start[t], use[t], start[t] - 1
+            first, deadline, release = life[t], use[t], life[t] - 1
             late_load = first == deadline
             if first < 0 and first_loads == 0:
                 return -1
@@ -71,7 +104,7 @@ def order_latency(
                 tile_end[p] = comp
                 p += 1
             dram = max(dram, tile_end[release])
-        dram += cycles[t]
+        dram += transfers.cycles[t]
         ready[deadline] = dram
     while p < T:
         comp = max(comp, ready[p]) + tile_time[p]
@@ -80,24 +113,18 @@ def order_latency(
 
 
 @njit
-def producer_window(
-    t: int,
-    order: IntArray,
-    rank: IntArray,
-    kind: IntArray,
-    source: IntArray,
-    layer: IntArray,
-    lists: tuple[IntArray, IntArray, IntArray, IntArray],
-) -> tuple[int, int]:
+def producer_window(t: int, transfers: Transfers, rank: IntArray) -> tuple[int, int]:
     """Ranks between which tensor `t` may lie: loads after the stores of their producer, stores before the loads of their consumers."""
-    store_start, store_ids, load_start, load_ids = lists
-    lo, hi = -1, order.shape[0]
-    if kind[t] == STORE:
-        for e in range(load_start[layer[t]], load_start[layer[t] + 1]):
-            hi = min(hi, rank[load_ids[e]])
-    elif source[t] >= 0:
-        for e in range(store_start[source[t]], store_start[source[t] + 1]):
-            lo = max(lo, rank[store_ids[e]])
+    layer, source = transfers.layer[t], transfers.source[t]
+    lo, hi = -1, rank.shape[0]
+    if transfers.kind[t] == STORE:
+        start, ids = transfers.loads
+        for e in range(start[layer], start[layer + 1]):
+            hi = min(hi, rank[ids[e]])
+    elif source >= 0:
+        first, stores = transfers.stores
+        for e in range(first[source], first[source + 1]):
+            lo = max(lo, rank[stores[e]])
     return lo, hi
 
 
@@ -105,67 +132,68 @@ def producer_window(
 def shift_rank(order: IntArray, rank: IntArray, a: int, b: int) -> None:
     """Move the tensor at rank `a` to rank `b`."""
     t = order[a]
-    if a < b:
-        for x in range(a, b):
-            order[x] = order[x + 1]
-            rank[order[x]] = x
-    else:
-        for x in range(a, b, -1):
-            order[x] = order[x - 1]
-            rank[order[x]] = x
+    step = 1 if a < b else -1
+    for x in range(a, b, step):
+        order[x] = order[x + step]
+        rank[order[x]] = x
     order[b] = t
     rank[t] = b
 
 
 @njit
-def hold(usage: IntArray, a: int, b: int, size: int, limit: int) -> bool:
-    """Add `size` bytes at positions a..b-1; False (and nothing added) when the limit would be passed."""
-    for p in range(a, b):
-        if usage[p + 1] + size > limit:
-            return False
-    for p in range(a, b):
-        usage[p + 1] += size
-    return True
+def propose_rank(t: int, transfers: Transfers, rank: IntArray, random: RandomState) -> int:
+    """A new place in DRAM order between the producer and the first user; the present one where there is no other."""
+    lo, hi = producer_window(t, transfers, rank)
+    if hi - lo <= 2:
+        return int(rank[t])
+    if uniform(random) < 0.7:
+        reach = 1 + below(random, 1 + below(random, 24))
+        place = rank[t] + (reach if uniform(random) < 0.5 else -reach)
+    else:
+        place = lo + 1 + below(random, hi - lo - 1)
+    return int(place if lo < place < hi else rank[t])
 
 
 @njit
-def release(usage: IntArray, a: int, b: int, size: int) -> None:
-    """Take `size` bytes from positions a..b-1."""
-    for p in range(a, b):
-        usage[p + 1] -= size
-
-
-@njit
-def propose_life(
-    t: int,
-    kind: IntArray,
-    use: IntArray,
-    start: IntArray,
-    earliest: IntArray,
-    order: IntArray,
-    rank: IntArray,
-    T: int,
-    near: bool,
-    random: RandomState,
-) -> int:
+def propose_life(t: int, transfers: Transfers, state: State, near: bool, random: RandomState) -> int:
     """A new start of a load or end of a store; with `near` one that fits the neighbours in DRAM order."""
+    kind, use, life, order = transfers.kind, transfers.use, state.life, state.order
+    lo = transfers.earliest[t]
     if kind[t] == STORE:
-        span = T - earliest[t]
+        span = state.usage.shape[0] - 1 - lo
         if near:
             span = min(span, 1 + below(random, 8))
-        return int(earliest[t] + below(random, span + 1))
-    lo, hi = earliest[t], use[t]
+        return int(lo + below(random, span + 1))
+    hi = use[t]
     if near:
-        r = rank[t]
+        r = state.rank[t]
         if r > 0:
             s = order[r - 1]
-            lo = max(lo, use[s] + 1 if kind[s] == STORE else start[s])
+            lo = max(lo, use[s] + 1 if kind[s] == STORE else life[s])
         if r + 1 < order.shape[0]:
             s = order[r + 1]
-            hi = min(hi, use[s] + 1 if kind[s] == STORE else start[s])
+            hi = min(hi, use[s] + 1 if kind[s] == STORE else life[s])
         if hi < lo:
-            return int(max(earliest[t], min(lo, use[t])))
+            return int(max(transfers.earliest[t], min(lo, use[t])))
     return int(lo + below(random, hi - lo + 1))
+
+
+@njit
+def set_life(t: int, new: int, transfers: Transfers, state: State, limit: int) -> bool:
+    """Move the start of a load or the end of a store, and what the buffer holds; False, and nothing changed, where that does not fit."""
+    life, usage, size = state.life, state.usage, transfers.size[t]
+    old = life[t]
+    a, b = min(old, new), max(old, new)
+    if (new > old) == (transfers.kind[t] == STORE):
+        for p in range(a, b):
+            if usage[p + 1] + size > limit:
+                return False
+    else:
+        size = -size
+    for p in range(a, b):
+        usage[p + 1] += size
+    life[t] = new
+    return True
 
 
 @njit
@@ -185,138 +213,60 @@ def pick(by_size: FloatArray, random: RandomState) -> int:
 
 
 @njit
-def propose_rank(
-    t: int,
-    order: IntArray,
-    rank: IntArray,
-    kind: IntArray,
-    source: IntArray,
-    layer: IntArray,
-    lists: tuple[IntArray, IntArray, IntArray, IntArray],
-    random: RandomState,
-) -> int:
-    """A new place in DRAM order between the producer and the first user; the present one where there is no other."""
-    lo, hi = producer_window(t, order, rank, kind, source, layer, lists)
-    if hi - lo <= 2:
-        return int(rank[t])
-    if uniform(random) < 0.7:
-        reach = 1 + below(random, 1 + below(random, 24))
-        place = rank[t] + (reach if uniform(random) < 0.5 else -reach)
-    else:
-        place = lo + 1 + below(random, hi - lo - 1)
-    return int(place if lo < place < hi else rank[t])
-
-
-@njit
-def set_life(
-    t: int,
-    old: int,
-    new: int,
-    kind: IntArray,
-    start: IntArray,
-    end: IntArray,
-    usage: IntArray,
-    size: IntArray,
-    limit: int,
-) -> bool:
-    """Move the end of a store or the start of a load, and what the buffer holds with it; False where that does not fit."""
-    fits = True
-    grows = new > old if kind[t] == STORE else new < old
-    if grows:
-        fits = hold(usage, min(old, new), max(old, new), size[t], limit)
-    else:
-        release(usage, min(old, new), max(old, new), size[t])
-    if kind[t] == STORE:
-        end[t] = new
-    else:
-        start[t] = new
-    return fits
-
-
-class Buffer(NamedTuple):
-    """The buffer of a schedule.
-
-    Attributes:
-        usage: ``T + 1`` bytes held at positions -1..T-1.
-        limit: Bytes it may hold.
-        ideal: No-stall bound of the tiles, in cycles.
-    """
-
-    usage: IntArray
-    limit: int
-    ideal: int
-
-
-@njit
 def anneal_dram(
-    tile_time: IntArray, tensors: tuple[IntArray, ...], lists: tuple[IntArray, IntArray, IntArray, IntArray], state: tuple[IntArray, ...],
-    best: tuple[IntArray, IntArray, IntArray], values: IntArray, buffer: Buffer, by_size: FloatArray, stats: IntArray,
-    random: RandomState, cooling: Cooling, rounds: int,
+    tile_time: IntArray, transfers: Transfers, state: State, best: tuple[IntArray, IntArray], values: IntArray, limits: tuple[int, int],
+    by_size: FloatArray, stats: IntArray, random: RandomState, cooling: Cooling, rounds: int,
 ) -> None:  # fmt: skip
     """Run the proposals of a part of the annealing.
 
     Args:
         tile_time: ``T`` cycles per position.
-        tensors: kind, use, size, cycles, layer, source and earliest start (stores: earliest end), ``D`` each.
-        lists: Stores by producing layer and loads by source layer, compressed rows.
-        state: order, rank, start, end of the current scheme (``D`` each), scratch of ``T + 1`` twice; updated.
-        best: order, start, end of the best; updated.
+        transfers: What is transferred.
+        state: The current scheme; updated.
+        best: Order and lives of the best; updated.
         values: Current and best latency; updated.
-        buffer: What it holds and may hold; updated.
+        limits: Bytes that the buffer may hold, and the no-stall bound of the tiles in cycles.
         by_size: ``D`` cumulative probability of picking each tensor.
         stats: ``N_DRAM_MOVES x N_STATS``; updated.
         random: Generator state; updated.
         cooling: The part of the whole annealing; its temperature is relative to the distance from the no-stall bound.
         rounds: Proposals.
     """
-    kind, use, size, cycles, layer, source, earliest = tensors
-    order, rank, start, end, tile_end, ready = state
-    usage, limit, ideal = buffer
-    T = tile_time.shape[0]
-    D = order.shape[0]
+    kind, use, order, rank, life = transfers.kind, transfers.use, state.order, state.rank, state.life
+    limit, ideal = limits
     first_loads = 0
-    for t in range(D):
+    for t in range(order.shape[0]):
         first_loads += kind[t] != STORE and use[t] == 0
     for index in range(rounds):
         heat = heat_at(cooling, index, rounds)
         t = pick(by_size, random)
         draw = uniform(random)
         move = REORDER if draw < 0.1 else (RETIME if draw < 0.5 else BOTH)
-        stats[move, 0] += 1
-        old_rank, new_rank = rank[t], rank[t]
+        stats[move, TRIED] += 1
+        old_rank, old_life = rank[t], life[t]
         if move != RETIME:
-            new_rank = propose_rank(t, order, rank, kind, source, layer, lists, random)
+            new_rank = propose_rank(t, transfers, rank, random)
             if new_rank == old_rank:
                 continue
             shift_rank(order, rank, old_rank, new_rank)
-        old_life = end[t] if kind[t] == STORE else start[t]
-        new_life, fits = old_life, True
+        fits = True
         if move != REORDER and (kind[t] == STORE or use[t] > 0):
-            new_life = propose_life(t, kind, use, start, earliest, order, rank, T, uniform(random) < 0.7, random)
-            fits = set_life(t, old_life, new_life, kind, start, end, usage, size, limit)
+            new_life = propose_life(t, transfers, state, uniform(random) < 0.7, random)
+            fits = set_life(t, new_life, transfers, state, limit)
         latency = -1
-        if fits and (new_life != old_life or new_rank != old_rank):
-            latency = order_latency(tile_time, kind, use, start, end, cycles, order, first_loads, tile_end, ready)
-        accept = False
+        if fits and (life[t] != old_life or rank[t] != old_rank):
+            latency = order_latency(tile_time, transfers, state, first_loads)
         if latency >= 0:
-            stats[move, 1] += 1
-            rise = (latency - values[0]) / (values[0] - ideal + 1.0)
-            accept = rise <= 0 or (heat > 0 and uniform(random) < math.exp(-rise / heat))
-        if accept:
-            stats[move, 2] += 1
-            values[0] = latency
-            if latency < values[1]:
-                stats[move, 3] += 1
-                values[1] = latency
-                best[0][:] = order
-                best[1][:] = start
-                best[2][:] = end
-            continue
-        if new_rank != old_rank:
-            shift_rank(order, rank, new_rank, old_rank)
-        if fits:
-            set_life(t, new_life, old_life, kind, start, end, usage, size, 1 << 62)
-        elif kind[t] == STORE:
-            end[t] = old_life
-        else:
-            start[t] = old_life
+            stats[move, LEGAL] += 1
+            if accepts((latency - values[0]) / (values[0] - ideal + 1.0), heat, random):
+                stats[move, ACCEPTED] += 1
+                values[0] = latency
+                if latency < values[1]:
+                    stats[move, IMPROVED] += 1
+                    values[1] = latency
+                    best[0][:] = order
+                    best[1][:] = life
+                continue
+        if rank[t] != old_rank:
+            shift_rank(order, rank, rank[t], old_rank)
+        set_life(t, old_life, transfers, state, _NO_LIMIT)

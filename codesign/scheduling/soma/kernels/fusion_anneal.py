@@ -1,16 +1,15 @@
 """Compiled: simulated annealing over the fusion attributes."""
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from codesign.core.jit import njit
+from codesign.core.kernel_library import FloatArray, IntArray
 from codesign.core.rng import RandomState, uniform
 from codesign.scheduling.soma.kernels.decode import OK, UNPRICED
 from codesign.scheduling.soma.kernels.fusion_moves import change
-from codesign.scheduling.soma.kernels.score_scheme import LATENCY, FloatArray, Scheme, score_scheme
-from codesign.scheduling.soma.model.layer_graph import IntArray
-
-Arrays = tuple[Any, ...]
+from codesign.scheduling.soma.kernels.records import Net, Scheme, Scratch
+from codesign.scheduling.soma.kernels.score_scheme import LATENCY, score_scheme
 
 # Columns of the statistics per move: tried, applicable and legal, accepted, better than the best.
 TRIED, LEGAL, ACCEPTED, IMPROVED, N_STATS = range(5)
@@ -21,13 +20,13 @@ CURRENT, BEST, BEST_ENERGY, BEST_LATENCY, N_COSTS = range(5)
 @njit
 def copy_scheme(source: Scheme, target: Scheme) -> None:
     """Copy every array of a scheme."""
-    target[0][:] = source[0]
-    target[1][:] = source[1]
-    target[2][:] = source[2]
-    target[3][:] = source[3]
-    target[4][:] = source[4]
-    target[5][:] = source[5]
-    target[6][:] = source[6]
+    target.order[:] = source.order
+    target.cut[:] = source.cut
+    target.tiles[:] = source.tiles
+    target.place[:] = source.place
+    target.shape[:] = source.shape
+    target.cycles[:] = source.cycles
+    target.energy[:] = source.energy
 
 
 @njit
@@ -52,6 +51,12 @@ def heat_at(cooling: Cooling, index: int, rounds: int) -> float:
 
 
 @njit
+def accepts(rise: float, heat: float, random: RandomState) -> bool:
+    """Whether a relative rise of the cost is taken at a temperature (Metropolis)."""
+    return rise <= 0 or (heat > 0 and uniform(random) < math.exp(-rise / heat))
+
+
+@njit
 def _drawn_move(chances: FloatArray, random: RandomState) -> int:
     """A move by its cumulative probability."""
     draw = uniform(random)
@@ -63,7 +68,7 @@ def _drawn_move(chances: FloatArray, random: RandomState) -> int:
 
 @njit
 def anneal_fusion(
-    net: Arrays, setting: Arrays, exponents: tuple[float, float], schemes: tuple[Scheme, Scheme, Scheme], scratch: Arrays,
+    net: Net, setting: tuple[int, int, int, int], exponents: tuple[float, float], schemes: tuple[Scheme, Scheme, Scheme], scratch: Scratch,
     chances: FloatArray, costs: FloatArray, stats: IntArray, random: RandomState, cooling: Cooling, rounds: int, first: int,
 ) -> int:  # fmt: skip
     """Run proposals `first` to `rounds` of a part of the annealing.
@@ -72,11 +77,11 @@ def anneal_fusion(
     makes the same proposal.
 
     Args:
-        net: `search.network_arrays`.
-        setting: Batch, model flags, buffer limit, timing mode.
+        net: The network on its accelerator.
+        setting: As of `score_scheme`.
         exponents: Of energy and of latency in the objective.
         schemes: Current, candidate and best scheme; the current one is scored.
-        scratch: Tile-cost cache, group arrays, input lists, workspace, score.
+        scratch: Tile costs met so far, and memory.
         chances: Cumulative probability of each move.
         costs: `N_COSTS`: cost of the current and best scheme, energy and latency of the best; updated.
         stats: ``moves x N_STATS``; updated.
@@ -89,17 +94,15 @@ def anneal_fusion(
         Proposals made: `rounds`, or fewer when a tile has to be priced.
     """
     current, candidate, best = schemes
-    cache, groups, lists, work, score = scratch
-    producers, consumers = net[1], net[2]
     for index in range(first, rounds):
         before = random[0]
         heat = heat_at(cooling, index, rounds)
         kind = _drawn_move(chances, random)
         stats[kind, TRIED] += 1
         copy_scheme(current, candidate)
-        if not change(kind, candidate[0], candidate[1], candidate[2], candidate[3], producers, consumers, random):
+        if not change(kind, candidate, net, random):
             continue
-        code, energy = score_scheme(net, setting, candidate, current, False, cache, groups, lists, work, score)
+        code, energy = score_scheme(net, setting, candidate, current, False, scratch)
         if code == UNPRICED:
             random[0] = before
             stats[kind, TRIED] -= 1
@@ -107,9 +110,8 @@ def anneal_fusion(
         if code != OK:
             continue
         stats[kind, LEGAL] += 1
-        cost = energy ** exponents[0] * float(score[LATENCY]) ** exponents[1]
-        rise = (cost - costs[CURRENT]) / costs[CURRENT]
-        if rise > 0 and (heat <= 0 or uniform(random) >= math.exp(-rise / heat)):
+        cost = energy ** exponents[0] * float(scratch.score[LATENCY]) ** exponents[1]
+        if not accepts((cost - costs[CURRENT]) / costs[CURRENT], heat, random):
             continue
         stats[kind, ACCEPTED] += 1
         copy_scheme(candidate, current)
@@ -118,6 +120,6 @@ def anneal_fusion(
             stats[kind, IMPROVED] += 1
             costs[BEST] = cost
             costs[BEST_ENERGY] = energy
-            costs[BEST_LATENCY] = score[LATENCY]
+            costs[BEST_LATENCY] = scratch.score[LATENCY]
             copy_scheme(candidate, best)
     return rounds

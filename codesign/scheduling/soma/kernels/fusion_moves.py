@@ -5,11 +5,10 @@ of cuts the published program uses, and combinations that let the search leave a
 """
 
 from codesign.core.jit import njit
+from codesign.core.kernel_library import IntArray
 from codesign.core.rng import RandomState, below, uniform
 from codesign.scheduling.soma.kernels.decode import DRAM_CUT, FINE_CUT, NO_CUT
-from codesign.scheduling.soma.model.layer_graph import IntArray
-
-Edges = tuple[IntArray, IntArray, IntArray]
+from codesign.scheduling.soma.kernels.records import Net, Scheme
 
 N_MOVES = 12
 (
@@ -69,19 +68,12 @@ def scaled(tiles: int, random: RandomState) -> int:
 
 
 @njit
-def move_order(
-    order: IntArray,
-    cut: IntArray,
-    tiles: IntArray,
-    place: IntArray,
-    producers: Edges,
-    consumers: Edges,
-    random: RandomState,
-) -> bool:
+def move_order(scheme: Scheme, net: Net, random: RandomState) -> bool:
     """Move one layer to another legal place, into the group there (or to the head of the next one)."""
+    order, cut, tiles, place = scheme.order, scheme.cut, scheme.tiles, scheme.place
     n = order.shape[0]
-    prod_start, prod_id, _pk = producers
-    cons_start, cons_id, _ck = consumers
+    prod_start, prod_id, _pk = net.producers
+    cons_start, cons_id, _ck = net.consumers
     i = below(random, n)
     layer = order[i]
     lo, hi = -1, n
@@ -180,20 +172,12 @@ def _published_shift(cut: IntArray, tiles: IntArray, i: int, random: RandomState
 
 
 @njit
-def change(
-    kind: int,
-    order: IntArray,
-    cut: IntArray,
-    tiles: IntArray,
-    place: IntArray,
-    producers: Edges,
-    consumers: Edges,
-    random: RandomState,
-) -> bool:
+def change(kind: int, scheme: Scheme, net: Net, random: RandomState) -> bool:
     """Apply one move of this kind; False when it does not apply."""
-    n = order.shape[0]
+    cut, tiles = scheme.cut, scheme.tiles
+    n = cut.shape[0]
     if kind == MOVE_ORDER:
-        return move_order(order, cut, tiles, place, producers, consumers, random)
+        return move_order(scheme, net, random)
     if kind == MOVE_TILING:
         a = group_start(cut, below(random, n))
         tiles[a] = scaled(tiles[a], random)

@@ -3,7 +3,8 @@
 import numpy as np
 
 from codesign.core.jit import njit
-from codesign.scheduling.soma.kernels.tile_cost import ENERGY, N_COST, TIME, FloatArray, IntArray, ceil_div, tile_cost
+from codesign.core.kernel_library import FloatArray, IntArray
+from codesign.scheduling.soma.kernels.tile_cost import ENERGY, N_COST, TIME, ceil_div, tile_cost
 
 
 @njit

@@ -2,19 +2,14 @@
 
 `double_buffer` is the published rule: every load one position ahead, every store one position late. `prefetch` builds
 DRAM attributes greedily: the channel always takes the transfer with the earliest deadline that the buffer can hold, loads as
-early as the buffer allows, stores as late as they may. Both read the same arrays:
-
-loads sorted by first use: `use`, `size`, `cycles`, `dep` (index of the store that must come first, -1: none);
-stores sorted by position: `at`, `size`, `cycles`, `end` (default end of the living duration).
+early as the buffer allows, stores as late as they may. Both read a `kernels.records.Channel`.
 """
 
 import numpy as np
 
 from codesign.core.jit import njit
-from codesign.scheduling.soma.model.layer_graph import IntArray
-
-Loads = tuple[IntArray, IntArray, IntArray, IntArray]
-Stores = tuple[IntArray, IntArray, IntArray, IntArray]
+from codesign.core.kernel_library import IntArray
+from codesign.scheduling.soma.kernels.records import Channel, Extent
 
 T_NEVER = 1 << 62
 MOST_AHEAD, LEAST_AHEAD, AHEAD_WORK = 2048, 64, 1 << 19
@@ -22,40 +17,31 @@ MOST_AHEAD, LEAST_AHEAD, AHEAD_WORK = 2048, 64, 1 << 19
 
 
 @njit
-def double_buffer(
-    tile_time: IntArray,
-    T: int,
-    loads: Loads,
-    l_weight: IntArray,
-    n_loads: int,
-    stores: Stores,
-    n_stores: int,
-    ready: IntArray,
-) -> int:
-    """Latency under the default DRAM order and living durations; `ready` is scratch of ``T + 1``."""
-    l_use, _l_size, l_cycles, _l_dep = loads
-    s_at, _s_size, s_cycles, s_end = stores
+def double_buffer(extent: Extent, channel: Channel) -> int:
+    """Latency under the default DRAM order and living durations."""
+    tile_time, loads, stores, ready = channel.tile_time, channel.loads, channel.stores, channel.ready
+    T = extent.tiles
     ready[: T + 1] = 0
     before, now, dram, load, store = 0, 0, 0, 0, 0
     for p in range(-1, T):
         # `now` is the end of tile p, `before` the end of tile p - 1; bucket p of the DRAM order is issued here.
-        while load < n_loads and l_use[load] == p + 1 and l_weight[load]:
-            dram = max(dram, before) + l_cycles[load]
+        while load < extent.loads and loads.use[load] == p + 1 and loads.weight[load]:
+            dram = max(dram, before) + loads.cycles[load]
             ready[p + 1] = max(ready[p + 1], dram)
             load += 1
-        own = store < n_stores and s_at[store] == p
-        if own and s_end[store] == p + 1:
-            dram = max(dram, now) + s_cycles[store]
+        own = store < extent.stores and stores.at[store] == p
+        if own and stores.end[store] == p + 1:
+            dram = max(dram, now) + stores.cycles[store]
             ready[p + 1] = max(ready[p + 1], dram)
             store += 1
             own = False
-        while load < n_loads and l_use[load] == p + 1:
-            dram = max(dram, before) + l_cycles[load]
+        while load < extent.loads and loads.use[load] == p + 1:
+            dram = max(dram, before) + loads.cycles[load]
             ready[p + 1] = max(ready[p + 1], dram)
             load += 1
         if own:
-            dram = max(dram, now) + s_cycles[store]
-            e = s_end[store]
+            dram = max(dram, now) + stores.cycles[store]
+            e = stores.end[store]
             ready[e] = max(ready[e], dram)
             store += 1
         before = now
@@ -73,193 +59,161 @@ def last_conflict(usage: IntArray, lo: int, hi: int, room: int) -> int:
     return lo - 1
 
 
-# Entries of the walk's state.
+# Entries of the walk's state: transfers issued, end of the last, the next load without and with a store to wait for, the next
+# store, and the positions from which the two loads may fit.
 _COUNT, _DRAM, _FREE, _BOUND, _STORE, _FREE_FROM, _BOUND_FROM, N_STATE = range(8)
 
 
 @njit
-def skip_to(l_dep: IntArray, k: int, n_loads: int, dependent: bool) -> int:
+def skip_to(dep: IntArray, k: int, n_loads: int, dependent: bool) -> int:
     """First load from `k` on that waits for a store (or, with `dependent` false, that does not)."""
-    while k < n_loads and (l_dep[k] >= 0) != dependent:
+    while k < n_loads and (dep[k] >= 0) != dependent:
         k += 1
     return k
 
 
 @njit
-def issue_store(
-    state: IntArray,
-    s_at: IntArray,
-    s_cycles: IntArray,
-    s_end: IntArray,
-    ready: IntArray,
-    sequence: IntArray,
-    before: int,
-    own_end: int,
-    p: int,
-) -> None:
+def issue_store(state: IntArray, channel: Channel, before: int, own_end: int, p: int) -> None:
     """Put the next store on the channel; `before`, `own_end` are the ends of tiles p - 1 and p."""
+    stores, ready = channel.stores, channel.ready
     j = state[_STORE]
-    release = own_end if s_at[j] == p else before
-    state[_DRAM] = max(state[_DRAM], release) + s_cycles[j]
-    ready[s_end[j]] = max(ready[s_end[j]], state[_DRAM])
-    sequence[state[_COUNT]] = -1 - j
+    release = own_end if stores.at[j] == p else before
+    state[_DRAM] = max(state[_DRAM], release) + stores.cycles[j]
+    ready[stores.end[j]] = max(ready[stores.end[j]], state[_DRAM])
+    channel.sequence[state[_COUNT]] = -1 - j
     state[_COUNT] += 1
     state[_STORE] += 1
 
 
 @njit
-def issue_load(
-    state: IntArray, loads: Loads, n_loads: int, k: int, start: int, release: int, usage: IntArray, ready: IntArray,
-    l_start: IntArray, sequence: IntArray,
-) -> None:  # fmt: skip
+def issue_load(state: IntArray, channel: Channel, n_loads: int, k: int, start: int, release: int) -> None:
     """Put load `k` on the channel with living duration from `start`."""
-    l_use, l_size, l_cycles, l_dep = loads
-    l_start[k] = start
-    size = l_size[k]
-    for x in range(start, l_use[k]):
+    loads, usage, ready = channel.loads, channel.usage, channel.ready
+    use, size = loads.use[k], loads.size[k]
+    channel.start[k] = start
+    for x in range(start, use):
         usage[x + 1] += size
-    state[_DRAM] = max(state[_DRAM], release) + l_cycles[k]
-    ready[l_use[k]] = max(ready[l_use[k]], state[_DRAM])
-    sequence[state[_COUNT]] = k
+    state[_DRAM] = max(state[_DRAM], release) + loads.cycles[k]
+    ready[use] = max(ready[use], state[_DRAM])
+    channel.sequence[state[_COUNT]] = k
     state[_COUNT] += 1
-    if l_dep[k] < 0:
-        state[_FREE] = skip_to(l_dep, k + 1, n_loads, False)
+    if loads.dep[k] < 0:
+        state[_FREE] = skip_to(loads.dep, k + 1, n_loads, False)
         state[_FREE_FROM] = 0
     else:
-        state[_BOUND] = skip_to(l_dep, k + 1, n_loads, True)
+        state[_BOUND] = skip_to(loads.dep, k + 1, n_loads, True)
         state[_BOUND_FROM] = 0
 
 
 @njit
-def choose(
-    state: IntArray, l_use: IntArray, l_size: IntArray, l_dep: IntArray, n_loads: int, s_at: IntArray, s_end: IntArray, n_stores: int,
-    usage: IntArray, limit: int, look: int, p: int,
-) -> int:  # fmt: skip
+def choose(state: IntArray, extent: Extent, channel: Channel, look: int, p: int) -> int:
     """The transfer to start while tile p runs: 0 none, 1 load without, 2 with a store to wait for, 3 store."""
+    loads, stores, usage, limit = channel.loads, channel.stores, channel.usage, extent.limit
     choice, deadline = 0, T_NEVER
     k = state[_FREE]
-    if k < n_loads and state[_FREE_FROM] <= p and l_use[k] - p <= look:
-        conflict = last_conflict(usage, p, l_use[k] - 1, limit - l_size[k])
+    if k < extent.loads and state[_FREE_FROM] <= p and loads.use[k] - p <= look:
+        conflict = last_conflict(usage, p, loads.use[k] - 1, limit - loads.size[k])
         if conflict < p:
-            choice, deadline = 1, l_use[k]
+            choice, deadline = 1, loads.use[k]
         else:
             state[_FREE_FROM] = conflict + 1
     k = state[_BOUND]
-    if k < n_loads and state[_BOUND_FROM] <= p and l_dep[k] < state[_STORE] and l_use[k] < min(deadline, p + look):
-        conflict = last_conflict(usage, p, l_use[k] - 1, limit - l_size[k])
+    if (
+        k < extent.loads
+        and state[_BOUND_FROM] <= p
+        and loads.dep[k] < state[_STORE]
+        and loads.use[k] < min(deadline, p + look)
+    ):
+        conflict = last_conflict(usage, p, loads.use[k] - 1, limit - loads.size[k])
         if conflict < p:
-            choice, deadline = 2, l_use[k]
+            choice, deadline = 2, loads.use[k]
         else:
             state[_BOUND_FROM] = conflict + 1
     j = state[_STORE]
-    if j < n_stores and s_at[j] < p and s_end[j] < deadline:
+    if j < extent.stores and stores.at[j] < p and stores.end[j] < deadline:
         choice = 3
     return choice
 
 
 @njit
-def settle_stores(
-    state: IntArray, stores: Stores, due: int, q: int, T: int, limit: int, usage: IntArray, ready: IntArray,
-    must: IntArray, sequence: IntArray, before: int, own_end: int,
-) -> None:  # fmt: skip
-    """Stores due before tile q: one position later when the buffer has room, else now. Stores up to `due` cannot wait."""
-    s_at, s_size, s_cycles, s_end = stores
+def settle_stores(state: IntArray, extent: Extent, channel: Channel, q: int, before: int, own_end: int) -> None:
+    """Stores due before tile q: one position later when the buffer has room, else now. Those that a load waits for cannot wait."""
+    stores, loads, usage, must = channel.stores, channel.loads, channel.usage, channel.must
+    due = -1
+    k = state[_BOUND]
+    while k < extent.loads and loads.use[k] == q:
+        due = max(due, loads.dep[k])
+        k = skip_to(loads.dep, k + 1, extent.loads, True)
     while state[_STORE] <= max(must[q], due):
         j = state[_STORE]
         last = j == must[q] and j > due
-        if last and s_end[j] == q and q < T and usage[q + 1] + s_size[j] <= limit:
-            usage[q + 1] += s_size[j]
-            s_end[j] = q + 1
+        if last and stores.end[j] == q and q < extent.tiles and usage[q + 1] + stores.size[j] <= extent.limit:
+            usage[q + 1] += stores.size[j]
+            stores.end[j] = q + 1
             must[q + 1] = max(must[q + 1], j)
             return
-        issue_store(state, s_at, s_cycles, s_end, ready, sequence, before, own_end, q - 1)
+        issue_store(state, channel, before, own_end, q - 1)
 
 
 @njit
-def prefetch(
-    tile_time: IntArray, T: int, limit: int, usage: IntArray, loads: Loads, n_loads: int, stores: Stores, n_stores: int,
-    ready: IntArray, must: IntArray, l_start: IntArray, sequence: IntArray,
-) -> int:  # fmt: skip
+def settle_loads(state: IntArray, extent: Extent, channel: Channel, q: int, live: bool, release: int) -> None:
+    """Loads that tile q needs now: with `live` those that the buffer can hold from the tile before, else the others."""
+    loads, usage = channel.loads, channel.usage
+    for kind in range(2):
+        while True:
+            k = state[_FREE] if kind == 0 else state[_BOUND]
+            if k >= extent.loads or loads.use[k] != q or loads.dep[k] >= state[_STORE]:
+                break
+            if live and usage[q] + loads.size[k] > extent.limit:
+                break
+            issue_load(state, channel, extent.loads, k, q - 1 if live else q, release)
+
+
+@njit
+def prefetch(extent: Extent, channel: Channel) -> int:
     """Build DRAM attributes greedily and return their latency.
 
     Args:
-        tile_time: ``T`` cycles per position.
-        T: Positions.
-        limit: Bytes the buffer may hold.
-        usage: ``T + 1`` bytes held at positions -1..T-1 when every load is held from its first use only; updated.
-        loads: `use`, `size`, `cycles`, `dep`, increasing in use.
-        n_loads: Loads.
-        stores: `at`, `size`, `cycles`, `end`, increasing in position; `end` is moved later where that is better.
-        n_stores: Stores.
-        ready: Scratch ``T + 1``.
-        must: Scratch ``T + 1``.
-        l_start: Result: start of each load's living duration.
-        sequence: Result: DRAM order, loads as their index, stores as ``-1 - index``.
+        extent: How much there is of everything.
+        channel: Its usage is that of loads held from their first use only, and is updated, as are the stores' ends; starts of loads and
+            the sequence are results.
 
     Returns:
         Cycles, or -1 when what the first tile needs does not fit the buffer.
     """
-    l_use, l_size, _l_cycles, l_dep = loads
-    s_at, _s_size, s_cycles, s_end = stores
+    loads, ready, must, n_loads, T = channel.loads, channel.ready, channel.must, extent.loads, extent.tiles
     ready[: T + 1] = 0
     must[: T + 1] = -1
-    for j in range(n_stores):
-        must[s_end[j]] = j
+    for j in range(extent.stores):
+        must[channel.stores.end[j]] = j
     look = min(MOST_AHEAD, max(LEAST_AHEAD, AHEAD_WORK // max(n_loads, 1)))
     state = np.zeros(N_STATE, np.int64)
-    state[_FREE] = skip_to(l_dep, 0, n_loads, False)
-    state[_BOUND] = skip_to(l_dep, 0, n_loads, True)
-    while state[_FREE] < n_loads and l_use[state[_FREE]] == 0:
+    state[_FREE] = skip_to(loads.dep, 0, n_loads, False)
+    state[_BOUND] = skip_to(loads.dep, 0, n_loads, True)
+    while state[_FREE] < n_loads and loads.use[state[_FREE]] == 0:
         k = state[_FREE]
-        usage[0] += l_size[k]
-        issue_load(state, loads, n_loads, k, 0, 0, usage, ready, l_start, sequence)
-        l_start[k] = -1
-    if usage[0] > limit:
+        channel.usage[0] += loads.size[k]
+        issue_load(state, channel, n_loads, k, 0, 0)
+        channel.start[k] = -1
+    if channel.usage[0] > extent.limit:
         return -1
     now = state[_DRAM]
     before = now
     for p in range(T):
-        end_p = now + tile_time[p]
+        end_p = now + channel.tile_time[p]
         while state[_DRAM] < end_p:
-            choice = choose(state, l_use, l_size, l_dep, n_loads, s_at, s_end, n_stores, usage, limit, look, p)
+            choice = choose(state, extent, channel, look, p)
             if choice == 0:
                 break
             if choice == 3:
-                issue_store(state, s_at, s_cycles, s_end, ready, sequence, before, end_p, p)
+                issue_store(state, channel, before, end_p, p)
             else:
-                k = state[_FREE] if choice == 1 else state[_BOUND]
-                issue_load(state, loads, n_loads, k, p, before, usage, ready, l_start, sequence)
+                issue_load(state, channel, n_loads, state[_FREE] if choice == 1 else state[_BOUND], p, before)
         # What tile p + 1 waits for and is not yet on its way: live loads, stores, live loads those held up, late loads.
-        q = p + 1
-        for turn in range(3):
-            if turn == 1:
-                due = -1
-                k = state[_BOUND]
-                while k < n_loads and l_use[k] == q:
-                    due = max(due, l_dep[k])
-                    k = skip_to(l_dep, k + 1, n_loads, True)
-                settle_stores(state, stores, due, q, T, limit, usage, ready, must, sequence, before, end_p)
-            for kind in range(2):
-                while True:
-                    k = state[_FREE] if kind == 0 else state[_BOUND]
-                    if k >= n_loads or l_use[k] != q or l_dep[k] >= state[_STORE]:
-                        break
-                    if turn < 2 and usage[p + 1] + l_size[k] > limit:
-                        break
-                    start = p if turn < 2 else q
-                    release = before if turn < 2 else end_p
-                    issue_load(
-                        state,
-                        loads,
-                        n_loads,
-                        k,
-                        start,
-                        release,
-                        usage,
-                        ready,
-                        l_start,
-                        sequence,
-                    )
+        settle_loads(state, extent, channel, p + 1, True, before)
+        settle_stores(state, extent, channel, p + 1, before, end_p)
+        settle_loads(state, extent, channel, p + 1, True, before)
+        settle_loads(state, extent, channel, p + 1, False, end_p)
         before = end_p
-        now = max(end_p, ready[q])
+        now = max(end_p, ready[p + 1])
     return int(max(now, state[_DRAM]))

@@ -7,49 +7,14 @@ choice (energy times time) is kept. Reference data `spec.md`, section 5.
 
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from codesign.core.jit import njit, njit_apart
+from codesign.core.kernel_library import FloatArray, IntArray
 from codesign.scheduling.soma.model import hardware as hw
 from codesign.scheduling.soma.model import layer_graph as nw
 from codesign.scheduling.soma.model import rules as model
 
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
-
 # Entries of the result vector.
 TIME, ENERGY, E_GBUF, E_L1, E_BUS, E_OP, N_COST = range(7)
-
-_VEC, _LANE, _PE, _AL1, _WL1, _OL1, _GBW, _VU = (
-    hw.VEC,
-    hw.LANE,
-    hw.PE_DIM,
-    hw.AL1_BYTES,
-    hw.WL1_BYTES,
-    hw.OL1_BYTES,
-    hw.GBUF_BW,
-    hw.VECTOR_UNIT,
-)
-_TYPE, _K, _C, _R, _S, _SH, _SW, _N, _DYN, _CG, _KG, _SPAN_H, _SPAN_W = (
-    nw.TYPE, nw.K, nw.C, nw.R, nw.S, nw.SH, nw.SW, nw.N_IN, nw.DYNAMIC, nw.CG, nw.KG, nw.SPAN_H, nw.SPAN_W,
-)  # fmt: skip
-_GROUP_CONV, _FC = int(nw.LayerType.GROUP_CONV), int(nw.LayerType.FC)
-_ELTWISE, _POOL = int(nw.LayerType.ELTWISE), int(nw.LayerType.POOL)
-_VECTOR_TRAFFIC, _ATTENTION, _STRIDED = model.VECTOR_TRAFFIC, model.ATTENTION_BANDWIDTH, model.STRIDED_READS
-_EMAC, _EVEC, _EBUS = hw.E_MAC, hw.E_VECTOR, hw.E_BUS
-_A1R, _A1W, _W1R, _W1W, _O1R, _O1W, _O2R, _O2W, _GR, _GW = (
-    hw.E_AL1_R,
-    hw.E_AL1_W,
-    hw.E_WL1_R,
-    hw.E_WL1_W,
-    hw.E_OL1_R,
-    hw.E_OL1_W,
-    hw.E_OL2_R,
-    hw.E_OL2_W,
-    hw.E_GBUF_R,
-    hw.E_GBUF_W,
-)
 
 
 @njit
@@ -63,21 +28,21 @@ def vector_tile(
     row: IntArray, b: int, k: int, h: int, w: int, ints: IntArray, reals: FloatArray, flags: int, out: FloatArray
 ) -> None:
     """Cost of a tile of the vector unit into `out`: one operation per lane and cycle."""
-    ops = k * h * w * row[_N] * row[_R] * row[_S] * b
-    time = ceil_div(ops, ints[_VU])
+    ops = k * h * w * row[nw.N_IN] * row[nw.R] * row[nw.S] * b
+    time = ceil_div(ops, ints[hw.VECTOR_UNIT])
     gbuf = 0.0
-    if flags & _VECTOR_TRAFFIC:
+    if flags & model.VECTOR_TRAFFIC:
         written = b * k * h * w
-        read = written * row[_N]
-        if row[_TYPE] == _POOL:
-            rows = min((h - 1) * row[_SH] + row[_SPAN_H], h * row[_R])
-            read = b * k * rows * min((w - 1) * row[_SW] + row[_SPAN_W], w * row[_S])
-        time = max(time, ceil_div(read, ints[_GBW]))
-        gbuf = read * reals[_GR] + written * reals[_GW]
+        read = written * row[nw.N_IN]
+        if row[nw.TYPE] == nw.LayerType.POOL:
+            rows = min((h - 1) * row[nw.SH] + row[nw.SPAN_H], h * row[nw.R])
+            read = b * k * rows * min((w - 1) * row[nw.SW] + row[nw.SPAN_W], w * row[nw.S])
+        time = max(time, ceil_div(read, ints[hw.GBUF_BW]))
+        gbuf = read * reals[hw.E_GBUF_R] + written * reals[hw.E_GBUF_W]
     out[:] = 0.0
     out[0] = time
     out[2] = gbuf
-    out[5] = ops * reals[_EVEC]
+    out[5] = ops * reals[hw.E_VECTOR]
     out[1] = out[5] + gbuf
 
 
@@ -190,11 +155,11 @@ def score_block(
         weight = F
     time = max(time, ceil_div((act + weight) * dup, bandwidth))
     time *= ceil_div(groups, min(dup, groups)) if dup > 1 else groups
-    gbuf = (act + weight) * reals[_GR] + ofm * reals[_GW]
-    local = a_r * reals[_A1R] + a_w * reals[_A1W] + w_r * reals[_W1R] + w_w * reals[_W1W]
-    local += o_r * reals[_O1R] + o_w * reals[_O1W] + ofm * (reals[_O2R] + reals[_O2W])
-    moved = bus * reals[_EBUS]
-    op = ofm * C * R * S * reals[_EMAC]
+    gbuf = (act + weight) * reals[hw.E_GBUF_R] + ofm * reals[hw.E_GBUF_W]
+    local = a_r * reals[hw.E_AL1_R] + a_w * reals[hw.E_AL1_W] + w_r * reals[hw.E_WL1_R] + w_w * reals[hw.E_WL1_W]
+    local += o_r * reals[hw.E_OL1_R] + o_w * reals[hw.E_OL1_W] + ofm * (reals[hw.E_OL2_R] + reals[hw.E_OL2_W])
+    moved = bus * reals[hw.E_BUS]
+    op = ofm * C * R * S * reals[hw.E_MAC]
     energy = (gbuf + local + moved + op) * groups
     if best[0] < 0 or energy * time < best[0] * best[1]:
         best[0] = time
@@ -296,23 +261,23 @@ def matrix_tile(
 ) -> None:
     """Cost of a tile of a matrix layer into `out`; time -1 when no choice fits the PE buffers."""
     groups = 1
-    channels = row[_C]
+    channels = row[nw.C]
     kernels = k
-    vec, lane, p = ints[_VEC], ints[_LANE], ints[_PE]
+    vec, lane, p = ints[hw.VEC], ints[hw.LANE], ints[hw.PE_DIM]
     dup = 1
-    if row[_TYPE] == _GROUP_CONV:
-        groups = ceil_div(k, row[_KG])
-        channels = row[_CG]
-        kernels = row[_KG]
+    if row[nw.TYPE] == nw.LayerType.GROUP_CONV:
+        groups = ceil_div(k, row[nw.KG])
+        channels = row[nw.CG]
+        kernels = row[nw.KG]
         dup = min(vec // channels, lane // kernels)
-        if flags & _ATTENTION:
+        if flags & model.ATTENTION_BANDWIDTH:
             dup = max(dup, 1)
-    if row[_DYN]:
+    if row[nw.DYNAMIC]:
         groups *= b
         b = 1
-    shape = (b, kernels, h, w, channels, row[_R], row[_S], row[_SH], row[_SW], row[_SPAN_H], row[_SPAN_W])
-    context = (groups, dup, ints[_GBW], (flags & _STRIDED) != 0)
-    capacity = (ints[_AL1], ints[_WL1], ints[_OL1])
+    shape = (b, kernels, h, w, channels, row[nw.R], row[nw.S], row[nw.SH], row[nw.SW], row[nw.SPAN_H], row[nw.SPAN_W])
+    context = (groups, dup, ints[hw.GBUF_BW], (flags & model.STRIDED_READS) != 0)
+    capacity = (ints[hw.AL1_BYTES], ints[hw.WL1_BYTES], ints[hw.OL1_BYTES])
     out[:] = 0.0
     out[0] = -1.0
     for index in range(6):
@@ -344,7 +309,7 @@ def tile_cost(
         flags: `ModelOptions.flags`.
         out: Result, `N_COST` entries: cycles (-1: does not fit), pJ and its parts.
     """
-    if row[_TYPE] <= _FC:
+    if row[nw.TYPE] <= nw.LayerType.FC:
         matrix_tile(row, b, k, h, w, ints, reals, flags, out)
     else:
         vector_tile(row, b, k, h, w, ints, reals, flags, out)

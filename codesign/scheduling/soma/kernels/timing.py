@@ -9,8 +9,8 @@ loads first used at p, stores whose living duration ends at p, and everything be
 import numpy as np
 
 from codesign.core.jit import njit
+from codesign.core.kernel_library import IntArray
 from codesign.scheduling.soma.kernels.decode import BAD_TENSOR_ORDER, LOAD_BEFORE_STORE, OK, STORE
-from codesign.scheduling.soma.model.layer_graph import IntArray
 
 
 @njit

@@ -13,12 +13,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from codesign.core.errors import UserError, unknown_name
+from codesign.core.kernel_library import IntArray
 from codesign.core.runnable import runnable_order
-
-IntArray = npt.NDArray[np.int64]
 
 
 class LayerType(IntEnum):

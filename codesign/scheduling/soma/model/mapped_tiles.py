@@ -17,6 +17,7 @@ import numpy.typing as npt
 from codesign.arch.architecture import Architecture, LevelKind, StorageLevel
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
+from codesign.core.kernel_library import IntArray
 from codesign.mappers.protocol import Mapper
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.mapping import Mapping
@@ -35,7 +36,7 @@ ELEMENT_BITS = 8
 """Width of an element: the model counts one byte each."""
 
 
-def tile_computation(row: nw.IntArray, b: int, k: int, h: int, w: int) -> Computation:
+def tile_computation(row: IntArray, b: int, k: int, h: int, w: int) -> Computation:
     """The tile ``b x k x h x w`` of a matrix layer as one (grouped) convolution.
 
     Products of two activations count every sample as a group of its own, because weights differ from sample to sample.
@@ -174,7 +175,7 @@ class MappedPlatform:
         values[hw.E_GBUF_R], values[hw.E_GBUF_W] = self.gbuf.read_pj_per_byte, self.gbuf.write_pj_per_byte
         return values
 
-    def tile_price(self, row: nw.IntArray, shape: Sequence[int]) -> TilePrice:
+    def tile_price(self, row: IntArray, shape: Sequence[int]) -> TilePrice:
         """Cost of the tile ``(b, k, h, w)`` of the matrix layer with this row of `LayerGraph.table`; each computation is mapped once."""
         b, k, h, w = (int(v) for v in shape[:4])
         computation = tile_computation(row, b, k, h, w)

@@ -13,7 +13,8 @@ import numpy as np
 
 from codesign.core.errors import UserError
 from codesign.core.json_types import JsonObject
-from codesign.scheduling.soma.model.layer_graph import IntArray, LayerGraph
+from codesign.core.kernel_library import IntArray
+from codesign.scheduling.soma.model.layer_graph import LayerGraph
 
 
 class Status(Enum):

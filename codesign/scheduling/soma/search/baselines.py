@@ -7,8 +7,11 @@ transfer is double-buffered. SoMa's authors did not release their baseline; this
 import math
 from dataclasses import replace
 
+import numpy as np
+
 from codesign.core import clock
 from codesign.core.goals import Objective
+from codesign.core.kernel_library import IntArray
 from codesign.scheduling.soma.evaluator import Invalid, Problem, parse
 from codesign.scheduling.soma.kernels import decode as kf
 from codesign.scheduling.soma.kernels import score_scheme as ks
@@ -141,9 +144,9 @@ def scheme_value(problem: Problem, scheme: FusionScheme, objective: Objective, w
 
 def _value(
     problem: Problem,
-    order: nw.IntArray,
-    cut: nw.IntArray,
-    tiles: nw.IntArray,
+    order: IntArray,
+    cut: IntArray,
+    tiles: IntArray,
     objective: Objective,
     workspace: Workspace,
 ) -> float:
@@ -205,7 +208,8 @@ def single_layer_bytes(problem: Problem, layer: int, tiles: int) -> int | None:
     edges += [(layer, graph.external_inputs[e][0], nw.IFMAP_EDGE) for e in entry.ext_prevs]
     edges += [(p, graph.layers[p].K, nw.WEIGHT_EDGE) for p in entry.wgt_prevs]
     edges += [(p, graph.layers[p].K, nw.WHOLE_EDGE) for p in entry.whole_prevs]
+    shape = np.array([b, entry.K, h, w, ch, cw], np.int64)
     for producer, channels, edge in edges:
-        nb, _c, nh, width = kf.requirement(graph.table, layer, edge, producer, b, entry.K, h, w, ch, cw, flags)
+        nb, _c, nh, width = kf.requirement(graph.table, layer, edge, producer, shape, flags)
         total += nb * channels * nh * width
     return int(total)

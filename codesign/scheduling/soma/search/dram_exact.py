@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from codesign.core.interruption import solved
+from codesign.core.kernel_library import IntArray
 from codesign.scheduling.soma.evaluator import (
     BYTES,
     END,
@@ -34,7 +35,6 @@ from codesign.scheduling.soma.evaluator import (
     schedule,
 )
 from codesign.scheduling.soma.kernels import decode as kf
-from codesign.scheduling.soma.model.layer_graph import IntArray
 from codesign.scheduling.soma.search.dram_search import earliest_ends, least_held
 from codesign.scheduling.soma.search.latency_bound import stage2_bound
 

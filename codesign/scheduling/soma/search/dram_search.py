@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from codesign.core.kernel_library import IntArray
 from codesign.core.rng import make_state
 from codesign.scheduling.soma.evaluator import (
     BYTES,
@@ -21,9 +22,9 @@ from codesign.scheduling.soma.evaluator import (
 from codesign.scheduling.soma.kernels import decode as kf
 from codesign.scheduling.soma.kernels import dram_anneal as kd
 from codesign.scheduling.soma.kernels import fusion_anneal as ka
-from codesign.scheduling.soma.kernels import prefetch as kp
 from codesign.scheduling.soma.kernels.fusion_anneal import Cooling
-from codesign.scheduling.soma.model.layer_graph import IntArray
+from codesign.scheduling.soma.kernels.prefetch import prefetch
+from codesign.scheduling.soma.kernels.records import Channel, Extent, Loads, Stores
 
 START_TEMPERATURE = 0.1
 """Of the annealing, relative to the distance from the no-stall bound."""
@@ -92,25 +93,19 @@ def greedy(parsed: Parsed) -> Schedule | Invalid:
         ],
         np.int64,
     )
-    loads = (rows[load_ids, USE].copy(), rows[load_ids, BYTES].copy(), cycles[load_ids], dep)
-    stores = (
-        rows[store_ids, USE].copy(),
-        rows[store_ids, BYTES].copy(),
-        cycles[store_ids],
-        rows[store_ids, END].copy(),
-    )
+    by_load, by_store = rows[load_ids], rows[store_ids]
+    weight = (by_load[:, KIND] == kf.LOAD_WEIGHT).astype(np.int64)
+    loads = Loads(by_load[:, USE].copy(), by_load[:, BYTES].copy(), cycles[load_ids], dep, weight)
+    stores = Stores(by_store[:, USE].copy(), by_store[:, BYTES].copy(), cycles[store_ids], by_store[:, END].copy())
     limit = parsed.problem.limit_bytes
     if usage.max() <= limit:
-        starts = np.zeros(len(load_ids), np.int64)
+        ready, must, starts = np.zeros(T + 2, np.int64), np.zeros(T + 2, np.int64), np.zeros(len(load_ids), np.int64)
         sequence = np.zeros(len(load_ids) + len(store_ids), np.int64)
-        latency = kp.prefetch(
-            parsed.tile_cycles, T, limit, usage, loads, len(load_ids), stores, len(store_ids), np.zeros(T + 2, np.int64),
-            np.zeros(T + 2, np.int64), starts, sequence,
-        )  # fmt: skip
-        if latency >= 0:
+        channel = Channel(parsed.tile_cycles, usage, loads, stores, ready, must, starts, sequence)
+        if prefetch(Extent(T, len(load_ids), len(store_ids), int(limit)), channel) >= 0:
             start, end = rows[:, START].copy(), rows[:, END].copy()
             start[load_ids] = starts
-            end[store_ids] = stores[3]
+            end[store_ids] = stores.end
             order = np.array([load_ids[k] if k >= 0 else store_ids[-1 - k] for k in sequence.tolist()], np.int64)
             return schedule(parsed, start, end, order)
     return schedule(parsed, rows[:, START].copy(), rows[:, END].copy(), parsed.default_order)
@@ -146,29 +141,30 @@ class DramChain:
         count = len(parsed.problem.graph.layers)
         stores = np.flatnonzero(kinds == kf.STORE)
         loads = np.flatnonzero(source >= 0)
-        self._lists = (*_compress(layers[stores], stores, count), *_compress(source[loads], loads, count))
         last_position = np.zeros(count, np.int64)
         np.maximum.at(last_position, layers[stores], rows[ids[stores], USE])
         earliest = np.where(source >= 0, last_position[np.maximum(source, 0)], 0)
-        earliest = np.where(kinds == kf.STORE, earliest_ends(parsed)[ids], earliest)
-        self._tensors = (
+        self._is_store = kinds == kf.STORE
+        self._transfers = kd.Transfers(
             kinds.copy(),
             rows[ids, USE].copy(),
             rows[ids, BYTES].copy(),
             parsed.transfer_cycles[ids],
             layers.copy(),
             source,
-            earliest,
+            np.where(self._is_store, earliest_ends(parsed)[ids], earliest),
+            _compress(layers[stores], stores, count),
+            _compress(source[loads], loads, count),
         )
         order = compact[begin.order]
         rank = np.empty_like(order)
         rank[order] = np.arange(len(order))
-        T = len(parsed.tile_layer)
-        start, end = begin.start[ids].copy(), begin.end[ids].copy()
-        self._state = (order, rank, start, end, np.zeros(T + 1, np.int64), np.zeros(T + 1, np.int64))
-        self._best = (order.copy(), start.copy(), end.copy())
+        life = np.where(self._is_store, begin.end[ids], begin.start[ids])
+        scratch = [np.zeros(len(parsed.tile_layer) + 1, np.int64) for _ in range(2)]
+        self._state = kd.State(order, rank, life, begin.usage_bytes.copy(), *scratch)
+        self._best = (order.copy(), life.copy())
         self._values = np.array([begin.latency_cycles, begin.latency_cycles], np.int64)
-        self._usage = begin.usage_bytes.copy()
+        self._limits = (int(parsed.problem.limit_bytes), int(parsed.bound_cycles))
         weights = np.cumsum(rows[ids, BYTES] / max(rows[ids, BYTES].sum(), 1))
         weights[-1] = 2.0
         self._weights = weights
@@ -187,23 +183,22 @@ class DramChain:
             self._restarted = True
             self._restore()
         kd.anneal_dram(
-            self._parsed.tile_cycles, self._tensors, self._lists, self._state, self._best, self._values,
-            kd.Buffer(self._usage, int(self._parsed.problem.limit_bytes), int(self._parsed.bound_cycles)), self._weights,
+            self._parsed.tile_cycles, self._transfers, self._state, self._best, self._values, self._limits, self._weights,
             self._stats, self._random, Cooling(float(begin), float(stop), START_TEMPERATURE), rounds,
         )  # fmt: skip
 
     def _restore(self) -> None:
-        order, rank, start, end = self._state[:4]
-        order[:], start[:], end[:] = self._best
-        rank[order] = np.arange(len(order))
+        state = self._state
+        state.order[:], state.life[:] = self._best
+        state.rank[state.order] = np.arange(len(state.order))
         self._values[0] = self._values[1]
-        full_start, full_end = self._full()
-        self._usage[:] = _usage(self._parsed, full_start, full_end)[: len(self._usage)]
+        state.usage[:] = _usage(self._parsed, *self._full())[:-1]
 
     def _full(self) -> tuple[IntArray, IntArray]:
         rows = self._parsed.tensors
         start, end = rows[:, START].copy(), rows[:, END].copy()
-        start[self._ids], end[self._ids] = self._best[1], self._best[2]
+        start[self._ids[~self._is_store]] = self._best[1][~self._is_store]
+        end[self._ids[self._is_store]] = self._best[1][self._is_store]
         return start, end
 
     def result(self) -> DramResult:

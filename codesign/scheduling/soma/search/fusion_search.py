@@ -2,23 +2,21 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from codesign.core import clock
 from codesign.core.goals import Objective
+from codesign.core.kernel_library import IntArray
 from codesign.core.rng import make_state
-from codesign.scheduling.soma.evaluator import Problem
+from codesign.scheduling.soma.evaluator import Problem, group_arrays, input_arrays, scheme_arrays
 from codesign.scheduling.soma.kernels import fusion_anneal as ka
 from codesign.scheduling.soma.kernels import fusion_moves as km
 from codesign.scheduling.soma.kernels import score_scheme as ks
+from codesign.scheduling.soma.kernels import tile_cost as kt
 from codesign.scheduling.soma.kernels.decode import UNPRICED
-from codesign.scheduling.soma.model import layer_graph as nw
+from codesign.scheduling.soma.kernels.records import Cache, Channel, Loads, Scheme, Scratch, Stores
 from codesign.scheduling.soma.model.notation import STATUS_BY_CODE, FusionScheme, Status, fusion_from_arrays
-
-FloatArray = npt.NDArray[np.float64]
 
 CACHE_SLOTS = 1 << 15
 MAX_TILES = 1 << 16
@@ -59,25 +57,7 @@ class FusionResult:
     moves: dict[str, tuple[int, ...]]
 
 
-def network_arrays(problem: Problem) -> tuple[Any, ...]:
-    """Everything about network and hardware the compiled code reads."""
-    graph = problem.graph
-    _, kinds = np.unique(graph.table, axis=0, return_inverse=True)
-    kinds = kinds.astype(np.int64).reshape(-1)
-    hardware = problem.hardware
-    return graph.table, graph.producers, graph.consumers, graph.externals, kinds, hardware.integers(), hardware.reals()
-
-
-def scheme_arrays(fusion: FusionScheme) -> ks.Scheme:
-    """The arrays of a scheme, shapes and costs still empty."""
-    order, cut, tiles = fusion.arrays()
-    n = len(order)
-    place = np.empty_like(order)
-    place[order] = np.arange(n)
-    return order, cut, tiles, place, np.zeros((n, 6), np.int64), np.zeros(n, np.int64), np.zeros(n)
-
-
-def _zeros(n: int) -> nw.IntArray:
+def _zeros(n: int) -> IntArray:
     return np.zeros(n, np.int64)
 
 
@@ -90,31 +70,19 @@ class Workspace:
     max_loads: int = MAX_LOADS
 
     @cached_property
-    def arrays(self) -> tuple[Any, ...]:
-        """Cache, group arrays, input lists, work arrays and score, as `kernels.score_scheme.score_scheme` takes them."""
-        graph = self.problem.graph
-        n = len(graph.layers)
-        inputs = len(graph.producers[1]) + len(graph.externals[1]) + 1
+    def scratch(self) -> Scratch:
+        """The memory as the compiled code takes it."""
+        graph, tiles = self.problem.graph, self.max_tiles + 3
         keys = np.full((CACHE_SLOTS, 5), -1, np.int64)
-        cache = (keys, _zeros(CACHE_SLOTS), np.zeros(CACHE_SLOTS), np.zeros(7), _zeros(7))
-        groups = tuple(_zeros(n) for _ in range(6))
-        lists = (_zeros(n + 1), _zeros(inputs), _zeros(inputs))
-        loads = tuple(_zeros(self.max_loads) for _ in range(4))
-        stores = tuple(_zeros(self.max_tiles) for _ in range(4))
-        tiles = self.max_tiles + 3
-        work = (
-            _zeros(tiles),
-            _zeros(tiles),
-            loads,
-            _zeros(self.max_loads),
-            stores,
-            _zeros(tiles),
-            _zeros(tiles),
-            _zeros(self.max_loads),
-            _zeros(self.max_loads + tiles),
-            np.zeros((n, 5), np.int64),
+        cache = Cache(keys, _zeros(CACHE_SLOTS), np.zeros(CACHE_SLOTS), np.zeros(kt.N_COST), _zeros(7))
+        loads = Loads(*(_zeros(self.max_loads) for _ in Loads._fields))
+        stores = Stores(*(_zeros(self.max_tiles) for _ in Stores._fields))
+        sequence = _zeros(self.max_loads + tiles)
+        channel = Channel(
+            _zeros(tiles), _zeros(tiles), loads, stores, _zeros(tiles), _zeros(tiles), _zeros(self.max_loads), sequence
         )
-        return cache, groups, lists, work, _zeros(ks.N_SCORE)
+        outputs = np.zeros((len(graph.layers), 5), np.int64)
+        return Scratch(cache, group_arrays(graph), input_arrays(graph), outputs, channel, _zeros(ks.N_SCORE))
 
 
 @dataclass(frozen=True)
@@ -129,18 +97,18 @@ class Scored:
 
 def price_asked(problem: Problem, workspace: Workspace) -> None:
     """Have the tile that the compiled code asked for priced, and put the price into its cache."""
-    keys, found_cycles, found_energy, _result, asked = workspace.arrays[0]
-    slot, layer = int(asked[0]), int(asked[1])
-    cycles, energy, *_parts = problem.tile_price(layer, asked[3:7])
-    keys[slot] = asked[2:7]
-    found_cycles[slot], found_energy[slot] = cycles, energy
+    cache = workspace.scratch.cache
+    slot, layer = int(cache.asked[0]), int(cache.asked[1])
+    cycles, energy, *_parts = problem.tile_price(layer, cache.asked[3:7].tolist())
+    cache.keys[slot] = cache.asked[2:7]
+    cache.cycles[slot], cache.energy[slot] = cycles, energy
 
 
 def _score_whole(
-    problem: Problem, net: tuple[Any, ...], setting: tuple[int, int, int, int], scheme: ks.Scheme, workspace: Workspace
+    problem: Problem, setting: tuple[int, int, int, int], scheme: Scheme, workspace: Workspace
 ) -> tuple[int, float]:
     while True:
-        code, energy = ks.score_scheme(net, setting, scheme, scheme, True, *workspace.arrays)
+        code, energy = ks.score_scheme(problem.net, setting, scheme, scheme, True, workspace.scratch)
         if code != UNPRICED:
             return code, energy
         price_asked(problem, workspace)
@@ -149,8 +117,8 @@ def _score_whole(
 def score(problem: Problem, fusion: FusionScheme, timing: int, workspace: Workspace) -> Scored:
     """Score one fusion scheme with the compiled code (`kernels.score_scheme.DOUBLE_BUFFER` or `PREFETCH`)."""
     setting = (problem.batch, problem.flags, problem.limit_bytes, timing)
-    code, energy = _score_whole(problem, network_arrays(problem), setting, scheme_arrays(fusion), workspace)
-    numbers = workspace.arrays[4]
+    code, energy = _score_whole(problem, setting, scheme_arrays(fusion), workspace)
+    numbers = workspace.scratch.score
     return Scored(STATUS_BY_CODE[code], energy, int(numbers[ks.LATENCY]), int(numbers[ks.PEAK]))
 
 
@@ -174,7 +142,6 @@ class FusionChain:
         """Score the start scheme. No tile is asked of a mapper after `deadline` (a `clock.wall_seconds` value)."""
         self._problem = problem
         self._objective = objective
-        self._net = network_arrays(problem)
         limit = problem.limit_bytes if limit_bytes is None else limit_bytes
         self._setting = (problem.batch, problem.flags, limit, timing)
         self._workspace = workspace or Workspace(problem)
@@ -187,9 +154,9 @@ class FusionChain:
         self._temperature = start_temperature
         self._restarted = False
         self._deadline = deadline
-        code, energy = _score_whole(problem, self._net, self._setting, self._schemes[0], self._workspace)
+        code, energy = _score_whole(problem, self._setting, self._schemes[0], self._workspace)
         self.status = STATUS_BY_CODE[code]
-        latency = int(self._workspace.arrays[4][ks.LATENCY])
+        latency = int(self._workspace.scratch.score[ks.LATENCY])
         cost = objective.score(energy, latency) if code == 0 else np.inf
         self._costs = np.array([cost, cost, energy, latency], np.float64)
         ka.copy_scheme(self._schemes[0], self._schemes[1])
@@ -210,7 +177,7 @@ class FusionChain:
         done = 0
         while True:
             done = ka.anneal_fusion(
-                self._net, self._setting, exponents, self._schemes, self._workspace.arrays, self._chances, self._costs, self._stats,
+                self._problem.net, self._setting, exponents, self._schemes, self._workspace.scratch, self._chances, self._costs, self._stats,
                 self._random, ka.Cooling(float(begin), float(stop), float(self._temperature)), rounds, done,
             )  # fmt: skip
             if done == rounds or (self._deadline is not None and clock.wall_seconds() > self._deadline):
@@ -222,7 +189,7 @@ class FusionChain:
         best = self._schemes[2]
         moves = {name: tuple(row) for name, row in zip(km.MOVE_NAMES, self._stats.tolist(), strict=True) if row[0]}
         return FusionResult(
-            fusion_from_arrays(*best[:3]),
+            fusion_from_arrays(best.order, best.cut, best.tiles),
             float(self._costs[ka.BEST_ENERGY]),
             int(self._costs[ka.BEST_LATENCY]),
             int(self._stats[:, ka.TRIED].sum()),

@@ -17,9 +17,9 @@ import math
 
 import numpy as np
 
+from codesign.core.kernel_library import IntArray
 from codesign.scheduling.soma.evaluator import BYTES, KIND, SOURCE, USE, Parsed
 from codesign.scheduling.soma.kernels import decode as kf
-from codesign.scheduling.soma.model.layer_graph import IntArray
 from codesign.scheduling.soma.search.dram_search import last_store_of, least_held
 
 # Resolution of the sums of sizes, and the largest problem (tiles times loads) they are formed for.
