@@ -165,7 +165,7 @@ def array_least(plan: NestPlan) -> ArrayLeast:
     feed = max([*streams, fills]) if p.feeds_both else sum(streams) + fills
     results = accesses(plan, "O") * _step_lines(plan, "O")
     sums = steps + accesses(plan, "O") if "O" in p.local else steps
-    size = {q: math.prod(plan.tile(q, plan.sp(q))) * plan.tensors[q].bits // 8 for q in "ABO"}
+    size = {q: math.prod(plan.tile(q)) * plan.tensors[q].bits // 8 for q in "ABO"}
     alone = _one_after_another(plan)
     return ArrayLeast(max(feed, results, sums, alone), size["A"] + size["B"], size["O"])
 
@@ -184,7 +184,7 @@ def _one_after_another(plan: NestPlan) -> int:
     fills = {q: _fill_lines(plan, q) for q in "AB" if q in p.local}
     total = sum(fills.values())
     if p.fills_beside:
-        size = {q: math.prod(plan.tile(q, plan.loc(q), local=True)) * plan.chip_bytes(q) for q in "ABO"}
+        size = {q: math.prod(plan.local_tile(q)) * plan.chip_bytes(q) for q in "ABO"}
         left = p.local_bytes - sum(size.values())
         apart = [q for q in fills if size[q] > left]
         total = sum(fills[q] for q in apart)
@@ -192,7 +192,7 @@ def _one_after_another(plan: NestPlan) -> int:
             total = min(fills.values())
     if "O" not in p.local:
         return total + runs * (feed + (steps - 1) * max(feed, lines))
-    words = math.prod(plan.tile("O", plan.loc("O"), local=True))
+    words = math.prod(plan.local_tile("O"))
     drains = accesses(plan, "O") // words
     begun = math.prod(x.factor for i, x in enumerate(plan.loops[: plan.n_seq]) if any(plan.move("O", i)))
     again = max(0, drains - begun)  # tiles of sums that were there before
@@ -264,7 +264,7 @@ def _fill_lines(plan: NestPlan, port: str) -> int:
     One address goes to all local memories, so a word that several elements want is read for each of them at each of these.
     """
     words, again = _words(plan, port)
-    tile = math.prod(plan.tile(port, plan.loc(port), local=True))
+    tile = math.prod(plan.local_tile(port))
     size = tile * plan.chip_bytes(port)
     times = accesses(plan, port) // tile
     return times * max(again * math.ceil(size / LOCAL_WORD_BYTES), math.ceil(words * size / plan.p.line_bytes))

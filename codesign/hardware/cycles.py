@@ -157,8 +157,8 @@ def _nest_of(plan: NestPlan) -> Nest:
     return Nest(
         np.array([x.factor for x in plan.loops[:n_seq]], np.int64),
         plan.n_loads,
-        np.array([plan.changes(q, plan.sp(q), 0, n_seq) for q in PORTS], np.bool_).reshape(3, n_seq),
-        np.array([plan.changes(q, plan.loc(q), 0, n_seq) for q in PORTS], np.bool_).reshape(3, n_seq),
+        np.array([plan.changes(q, plan.sp(q), n_seq) for q in PORTS], np.bool_).reshape(3, n_seq),
+        np.array([plan.changes(q, plan.loc(q), n_seq) for q in PORTS], np.bool_).reshape(3, n_seq),
         np.array([any(plan.move("O", i)) for i in range(n_seq)], np.bool_),
     )
 

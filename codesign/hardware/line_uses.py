@@ -48,9 +48,9 @@ def accesses(plan: NestPlan, port: str) -> int:
     """How often the array asks for all lines of a step: every iteration, or once for each word of a local tile that moves."""
     if port not in plan.p.local:
         return math.prod(loop.factor for loop in plan.loops)
-    moves = plan.changes(port, plan.loc(port), 0, plan.n_seq)
+    moves = plan.changes(port, plan.loc(port), plan.n_seq)
     times, before = 1, 1
     for loop, moved in zip(plan.loops[: plan.n_seq], moves, strict=True):
         times += (loop.factor - 1) * before * moved
         before *= loop.factor
-    return times * math.prod(plan.tile(port, plan.loc(port), local=True))
+    return times * math.prod(plan.local_tile(port))

@@ -308,7 +308,7 @@ def test_results_have_the_second_place_where_that_takes_fewer_cycles() -> None:
 def test_a_local_memory_with_room_for_two_tiles_hides_filling() -> None:
     plan = annealed(dataflow="row-stationary", local_bytes=64)
     assert plan.p.fills_beside
-    used = sum(math.prod(plan.tile(q, plan.loc(q), local=True)) * plan.chip_bytes(q) for q in "ABO")
+    used = sum(math.prod(plan.local_tile(q)) * plan.chip_bytes(q) for q in "ABO")
     architecture = SCRATCHPAD.build(DESIGN | {"links": "multicast", "dataflow": "row-stationary", "local_bytes": 64})
     p = replace(plan.p, local_bytes=-(-used // 4) * 4)
     cramped = NestPlan(plan.computation, architecture, plan.mapping, p)
@@ -321,7 +321,7 @@ def test_halves_of_local_memories_never_overlap() -> None:
         plan = annealed(dataflow="row-stationary", local_bytes=local_bytes)
         taken: set[int] = set()
         for port, halves in plan.local_halves.items():
-            size = math.prod(plan.tile(port, plan.loc(port), local=True)) * plan.chip_bytes(port)
+            size = math.prod(plan.local_tile(port)) * plan.chip_bytes(port)
             for start in halves:
                 words = set(range(start, start + size))
                 assert not words & taken
