@@ -15,7 +15,8 @@ from codesign.hardware.memory_timing import PLAIN_MEMORY, MemoryTiming
 from codesign.hardware.nest_plan import NestPlan
 from codesign.hardware.parameters import LOCAL_WORD_BYTES, PARTIAL_BYTES, WORD_BYTES, Parameters
 from codesign.hardware.port_counts import PortCounts, box_bytes
-from codesign.hardware.streams import DRAIN, FILL_A, FILL_B, RUN, CommandShape, CoreImage
+from codesign.hardware.streams import CommandShape, CoreImage
+from codesign.hardware.words import Command
 from codesign.timing.table import Timing
 
 READ_PORTS, WRITE_PORTS = 2, 2
@@ -202,30 +203,32 @@ def _one_after_another(plan: NestPlan) -> int:
 def core_least(made: CoreImage) -> ArrayLeast:
     """Of a core's program: what `array_least` says of a loop nest, command by command."""
     p, image = made.image.parameters, made.image
-    items = [sum(s.items for s in made.shapes if s.kind == kind) for kind in range(5)]
+    runs = made.items(Command.RUN)
     alone = p.links is Links.NONE
-    feeds, fills, fill_lines = [], 0.0, {}
-    for kind, port in ((FILL_A, "A"), (FILL_B, "B")):
+    feeds, fills, fill_lines = [], 0.0, dict[int, int]()
+    for kind, port in ((Command.FILL_A, "A"), (Command.FILL_B, "B")):
         times = Counter(w.start + byte for w in image.windows[port] for byte in w.bytes_of.values())
         words, again = (times.total(), max(times.values(), default=0)) if alone else (len(times), 1)
         if port in p.local:
-            fills += items[kind] * words / p.line_bytes
+            fills += made.items(kind) * words / p.line_bytes
             fill_lines[kind] = math.ceil(words / p.line_bytes)
         else:
-            feeds.append(items[RUN] * max(again, math.ceil(words / p.line_bytes)))
+            feeds.append(runs * max(again, math.ceil(words / p.line_bytes)))
     feed = max(feeds, default=0) if p.feeds_both else sum(feeds) + fills
     e = image.emissions
     elements, sums = len(e.group) * len(e.window), max(1, len(e.head))
     words, again = (elements, math.ceil(elements / sums)) if alone else (sums, 1)
-    leaves = items[DRAIN if "O" in p.local else RUN]
+    leaves = made.items(Command.DRAIN if "O" in p.local else Command.RUN)
     results = leaves * max(again, math.ceil(words * PARTIAL_BYTES / p.line_bytes))
-    step = max([1, max(feeds, default=0) if p.feeds_both else sum(feeds)]) // max(1, items[RUN])
+    step = max([1, max(feeds, default=0) if p.feeds_both else sum(feeds)]) // max(1, runs)
     lines = results // max(1, leaves)
     in_turn = sum(_launch_least(s, fill_lines, max(1, step), max(1, lines), "O" in p.local) for s in made.shapes)
     loads = [t for t in made.transfers if not t[4]]
     stores = [t for t in made.transfers if t[4]]
     first, last = (box_bytes(t[0]) if t else 0 for t in (loads[0] if loads else (), stores[-1] if stores else ()))
-    return ArrayLeast(max(feed, results, in_turn, items[RUN] + (items[DRAIN] if "O" in p.local else 0)), first, last)
+    return ArrayLeast(
+        max(feed, results, in_turn, runs + (made.items(Command.DRAIN) if "O" in p.local else 0)), first, last
+    )
 
 
 def _launch_least(shape: CommandShape, fills: Mapping[int, int], feed: int, lines: int, keeps_sums: bool) -> int:
@@ -238,9 +241,9 @@ def _launch_least(shape: CommandShape, fills: Mapping[int, int], feed: int, line
         lines: Of a result that leaves.
         keeps_sums: Whether sums stay in the local memories until they are drained.
     """
-    if shape.kind in (FILL_A, FILL_B):
+    if shape.kind in (Command.FILL_A, Command.FILL_B):
         return shape.items * fills[shape.kind] + 1
-    if shape.kind == RUN:
+    if shape.kind == Command.RUN:
         return feed + (shape.items - 1) * max(feed, 1 if keeps_sums else lines) + 1
     return (shape.items - 1) * lines + 2
 

@@ -30,7 +30,8 @@ from codesign.hardware.nest_loops import PORTS
 from codesign.hardware.nest_plan import NestPlan, box_of
 from codesign.hardware.nest_walk import ArrayWork, Memory, Nest, walk
 from codesign.hardware.parameters import Parameters
-from codesign.hardware.streams import FENCE, STORE, CommandShape, CoreImage
+from codesign.hardware.streams import CommandShape, CoreImage
+from codesign.hardware.words import FENCE_BIT, DmaCommand
 from codesign.mapping.mapping import Mapping
 from codesign.workloads.computation import Computation
 
@@ -230,7 +231,7 @@ class _Queues:
         elif what == "writes":
             self.clock[q] += value
         elif what == "held":
-            ready = int(self.engines[signal == STORE][0][READY]) if self.p.overlaps else 0
+            ready = int(self.engines[signal == DmaCommand.STORE][0][READY]) if self.p.overlaps else 0
             self.clock[q] = max(self.clock[q], ready) + value
         elif q == 1:
             self._transfer(value, bool(signal))
@@ -251,12 +252,12 @@ class _Queues:
 
     def _transfer(self, data: int, signal: bool) -> None:
         """A launch of a DMA engine."""
-        stores = data & 3 == STORE
+        stores = data & 3 == DmaCommand.STORE
         (state, ring), other = self.engines[stores], self.engines[not stores][0]
         now = self.clock[1]
         if self.p.overlaps:
             now = max(now, int(state[READY]))
-            if data & FENCE:
+            if data >> FENCE_BIT & 1:
                 if stores and self.late:
                     self._over(self.loads - 1)
                 now = max(now, int(other[END]) + 1)

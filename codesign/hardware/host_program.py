@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from codesign.core.errors import UserError
 from codesign.core.files import write_atomic
+from codesign.hardware import words
 from codesign.hardware.execute import Job
 from codesign.hardware.host_steps import Addition, Convolution, FloatArray, HostNetwork, HostValue, Maximum, Quantise
 from codesign.hardware.image import DRAM_ALIGNMENT_BYTES, Image
@@ -304,16 +305,13 @@ def _value(v: HostValue) -> str:
 
 def register_header(name: str, netlist: Netlist) -> str:
     """A C header of the machine's registers, tables, faults and instruction words."""
-    from codesign.hardware.rtl import queue, registers
-    from codesign.hardware.rtl.dma import Fault
-
     prefix = name.upper()
     lines = [f"#define {prefix}_{k.upper()} {a:#06x} /* {bits} bits */" for k, (a, bits) in netlist.registers.items()]
     tables = ("WINDOWS_A", "WINDOWS_B", "EMIT_AT", "EMIT_WHO", "PE_A", "PE_B", "PE_HEAD", "COLUMN", "ROW")
-    lines += [f"#define {prefix}_TABLE_{k} {getattr(registers, k):#06x}" for k in tables]
-    lines.append(f"#define {prefix}_ELEMENT(row, column) ((row) << {registers.PE_COLUMN_BITS} | (column))")
-    lines += [f"#define {prefix}_FAULT_{f.name} {f.value}" for f in Fault]
-    lines += [f"#define {prefix}_OPCODE_{o.name} {o.value}" for o in queue.Opcode]
+    lines += [f"#define {prefix}_TABLE_{k} {getattr(words, k):#06x}" for k in tables]
+    lines.append(f"#define {prefix}_ELEMENT(row, column) ((row) << {words.PE_COLUMN_BITS} | (column))")
+    lines += [f"#define {prefix}_FAULT_{f.name} {f.value}" for f in words.Fault]
+    lines += [f"#define {prefix}_OPCODE_{o.name} {o.value}" for o in words.Opcode]
     return f"/* Registers of {name}, made by codesign. */\n#ifndef {prefix}_REGISTERS_H\n#define {prefix}_REGISTERS_H\n{chr(10).join(lines)}\n#endif\n"
 
 

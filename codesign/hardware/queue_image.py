@@ -14,33 +14,11 @@ from codesign.arch.architecture import Links
 from codesign.core.errors import UserError
 from codesign.hardware.core_blocks import LocalTiles
 from codesign.hardware.core_plan import PORTS, CorePlan
-from codesign.hardware.image import (
-    PATIENCE_CYCLES,
-    Image,
-    array_settings,
-    deltas,
-    line_address,
-    strides_of,
-)
+from codesign.hardware.image import PATIENCE_CYCLES, Image, array_settings, deltas, line_address, strides_of
 from codesign.hardware.lanes import Element, Emissions, Start, Window, operand_windows, result_emissions
 from codesign.hardware.layout import Box, Layout
 from codesign.hardware.parameters import PARTIAL_BYTES, WORD_BYTES
 from codesign.hardware.streams import (
-    DRAIN,
-    END,
-    FENCE,
-    FILL_A,
-    FILL_B,
-    FIRST,
-    LAUNCH,
-    LOAD,
-    LOAD_RESULT,
-    PRELOAD,
-    RUN,
-    SIGNALS,
-    STORE,
-    WAIT,
-    WAIT_STORES,
     CommandShape,
     CoreImage,
     Launch,
@@ -50,6 +28,7 @@ from codesign.hardware.streams import (
     events_of,
     waits_of,
 )
+from codesign.hardware.words import FENCE_BIT, FIRST_BIT, SIGNAL_BIT, Command, DmaCommand, Opcode
 from codesign.tensorization.program import Call, Operand, Transfer, Zero
 
 Write = tuple[str, int]
@@ -173,7 +152,7 @@ class _Encoder:
             if not stores:
                 self.touched[t.buffer] = np.ones(buffer.shape, np.bool_)
         writes = changed(self.dma_shadow, wanted)
-        kind = STORE if stores else (LOAD_RESULT if is_output else LOAD)
+        kind = DmaCommand.STORE if stores else (DmaCommand.LOAD_RESULT if is_output else DmaCommand.LOAD)
         self.q.dma.append(Launch(writes, kind | self._fence(key, kind), after))
         self.q.dma_use[key] = len(self.q.dma) - 1
         self.q.transfers.append((box, at, layout.element_bytes, is_output, stores))
@@ -204,12 +183,12 @@ class _Encoder:
 
     def _fence(self, key: str, kind: int) -> int:
         """FENCE where the other engine must be at rest first: sums come back after stores; a buffer is stored that nothing has used since its load."""
-        if not self.p.overlaps or kind == LOAD:
+        if not self.p.overlaps or kind == DmaCommand.LOAD:
             return 0
-        if kind == LOAD_RESULT:
-            return FENCE
+        if kind == DmaCommand.LOAD_RESULT:
+            return 1 << FENCE_BIT
         last = self.q.dma_use.get(key)
-        return FENCE if last is not None and self.q.array_since.get(key) != last else 0
+        return (last is not None and self.q.array_since.get(key) != last) << FENCE_BIT
 
     # ------------------------------------------------------------------ calls
     def _call(self, call: Call) -> None:
@@ -233,7 +212,7 @@ class _Encoder:
             elif o.buffer is not None:
                 wanted.append((f"at_{port}", line_address(self.p, self._address(o))))
         steps = math.prod(valid[i] for i in plan.follow)
-        self._launch(wanted, RUN | (FIRST if first else 0), used, CommandShape(RUN, steps))
+        self._launch(wanted, Command.RUN | first << FIRST_BIT, used, CommandShape(Command.RUN, steps))
 
     def _run_writes(
         self, operands: MappingABC[str, Operand], valid: dict[str, int]
@@ -338,10 +317,10 @@ class _Encoder:
         if self.stationary == "O":
             fresh = self._first(o, mark=False)
             if not fresh:
-                self._local_command(PRELOAD, o, slot, valid)
+                self._local_command(Command.PRELOAD, o, slot, valid)
             self.dirty[slot] = (o, dict(valid))
         else:
-            self._local_command(FILL_A if self.stationary == "A" else FILL_B, o, slot, valid)
+            self._local_command(Command.FILL_A if self.stationary == "A" else Command.FILL_B, o, slot, valid)
         return slot
 
     def _local_command(self, kind: int, o: Operand, slot: int, valid: MappingABC[str, int]) -> None:
@@ -368,7 +347,7 @@ class _Encoder:
     def _flush(self) -> None:
         """Local sums go to the scratchpad."""
         for slot, (o, valid) in self.dirty.items():
-            self._local_command(DRAIN, o, slot, valid)
+            self._local_command(Command.DRAIN, o, slot, valid)
         if self.dirty:
             self.dirty.clear()
             self.resident.clear()
@@ -456,11 +435,11 @@ class _Encoder:
                 address, bits = self.registers[name]
                 words.append(address << 32 | (value & ((1 << bits) - 1)))
             if wait:
-                words.append(WAIT << 32 | wait)
+                words.append(Opcode.WAIT << 32 | wait)
             if stores:
-                words.append(WAIT_STORES << 32 | stores)
-            words.append(LAUNCH << 32 | launch.data | (SIGNALS if launch.signals else 0))
-        return [*words, END << 32]
+                words.append(Opcode.WAIT_STORES << 32 | stores)
+            words.append(Opcode.LAUNCH << 32 | launch.data | launch.signals << SIGNAL_BIT)
+        return [*words, Opcode.END << 32]
 
 
 def _local_strides(plan: CorePlan, port: str, follow: MappingABC[str, int]) -> dict[str, int]:

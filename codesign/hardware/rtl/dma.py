@@ -19,8 +19,6 @@ An answer that no request awaits, an error of the memory, or silence for longer 
 request by its number. By tag an answer too many is of the request that had its tag last.
 """
 
-from enum import IntEnum
-
 from amaranth.hdl import Array, Cat, Elaboratable, Module, Mux, Signal, Value
 
 from codesign.hardware.parameters import Parameters
@@ -28,22 +26,13 @@ from codesign.hardware.rtl.memory import Scratchpad
 from codesign.hardware.rtl.nest import FlatAddress, LineAddress, LoopNest, line_sum
 from codesign.hardware.rtl.registers import RegisterFile, WriteBus
 from codesign.hardware.rtl.shift import shifted
+from codesign.hardware.words import Fault
 
 DRAM_BITS = 32
 """Bits of a byte address in DRAM."""
 
 PATIENCE_BITS = 24
 """Bits of the number of cycles that an engine waits for the memory."""
-
-
-class Fault(IntEnum):
-    """Why an engine has stopped."""
-
-    NONE = 0
-    ERROR = 1
-    ORDER = 2  # in order: of another request than the oldest; by tag: of none that waits for one
-    SILENCE = 3
-    NOWHERE = 4
 
 
 class Bursts(Elaboratable):

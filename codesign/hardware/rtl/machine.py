@@ -3,12 +3,13 @@
 from amaranth.hdl import Elaboratable, Module, Mux, Signal
 
 from codesign.hardware.parameters import Control, Parameters
-from codesign.hardware.rtl.dma import DmaRead, DmaWrite, Fault
+from codesign.hardware.rtl.dma import DmaRead, DmaWrite
 from codesign.hardware.rtl.memory import Scratchpad
 from codesign.hardware.rtl.queue import QueueControl
 from codesign.hardware.rtl.registers import RegisterFile, WriteBus
 from codesign.hardware.rtl.sequencer import Halves, Loader, Sequencer
 from codesign.hardware.rtl.unit import ArrayUnit
+from codesign.hardware.words import Fault
 
 FIRST_REGISTER = 16
 

@@ -18,30 +18,9 @@ from codesign.hardware.parameters import Parameters
 from codesign.hardware.rtl.dma import DRAM_BITS, DmaRead, DmaWrite
 from codesign.hardware.rtl.registers import RegisterFile, WriteBus
 from codesign.hardware.rtl.unit import ArrayUnit
+from codesign.hardware.words import FENCE_BIT, FIRST_BIT, SIGNAL_BIT, DmaCommand, Opcode
 
 WORD_BITS = 48
-FENCE_BIT = 9
-"""Bit of LAUNCH that lets a DMA engine begin only when the other one is at rest."""
-
-SIGNAL_BIT = 8
-"""Bit of LAUNCH that makes the completion count; the array then also waits until its results are written."""
-
-
-class Opcode(IntEnum):
-    """Addresses of a queue that are instructions."""
-
-    END = 1
-    LAUNCH = 2
-    WAIT = 3
-    WAIT_STORES = 4
-
-
-class Transfer(IntEnum):
-    """What a LAUNCH of the DMA queue moves."""
-
-    LOAD = 0
-    LOAD_RESULT = 1
-    STORE = 2
 
 
 class Hold(IntEnum):
@@ -155,17 +134,17 @@ class QueueControl(Elaboratable):
         a, d, u = self.array, self.dma, self.unit
         m.d.comb += [
             a.start.eq(self.start), d.start.eq(self.start), d.others.eq(a.signals),
-            u.valid.eq(a.launch), a.accepted.eq(u.ready), u.kind.eq(a.data[:3]), u.first.eq(a.data[3]),
+            u.valid.eq(a.launch), a.accepted.eq(u.ready), u.kind.eq(a.data[:3]), u.first.eq(a.data[FIRST_BIT]),
             a.finished.eq(u.idle & (~a.signal | u.quiet)),
             *(u.at[t].eq(self.r_at[t]) for t in "ABO"), *(u.local_at[t].eq(s) for t, s in self.r_local.items()),
         ]  # fmt: skip
         kind, stores = d.data[:2], Signal()
         r, w = self.reader, self.writer
-        m.d.comb += stores.eq(kind == Transfer.STORE)
+        m.d.comb += stores.eq(kind == DmaCommand.STORE)
         allowed = self._apart(m, stores) if self.p.overlaps else Value.cast(1)
         m.d.comb += [
             r.valid.eq(d.launch & ~stores & allowed), w.valid.eq(d.launch & stores & allowed),
-            r.wide.eq(kind == Transfer.LOAD_RESULT),
+            r.wide.eq(kind == DmaCommand.LOAD_RESULT),
             r.dram.eq(self.r_dram), w.dram.eq(self.r_dram), r.at.eq(self.r_line), w.at.eq(self.r_line),
         ]  # fmt: skip
         if not self.p.overlaps:

@@ -2,13 +2,6 @@
 
 from amaranth.hdl import Elaboratable, Module, Signal
 
-# Regions above the plain registers; the low 12 bits are an index.
-WINDOWS_A, WINDOWS_B, EMIT_AT, EMIT_WHO = 0x4000, 0x5000, 0x6000, 0x7000
-PE_A, PE_B, PE_HEAD, COLUMN, ROW = 0x8000, 0x9000, 0xA000, 0xB000, 0xC000
-
-PE_COLUMN_BITS = 6
-"""A processing element is addressed as row << 6 | column."""
-
 
 class WriteBus:
     """A write enable, a 16-bit address, 32 bits of data."""

@@ -12,7 +12,8 @@ from codesign.hardware.parameters import Parameters
 from codesign.hardware.rtl.dma import DRAM_BITS, DmaRead, DmaWrite
 from codesign.hardware.rtl.nest import FlatAddress, LineAddress, LoopNest, line_sum
 from codesign.hardware.rtl.registers import RegisterFile, WriteBus
-from codesign.hardware.rtl.unit import ArrayUnit, Command
+from codesign.hardware.rtl.unit import ArrayUnit
+from codesign.hardware.words import Command
 
 TENSORS = ("A", "B", "O")
 

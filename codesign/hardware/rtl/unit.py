@@ -18,34 +18,32 @@ Cycles, with f the cycle in which `go` is issued: the line is on the bus at f + 
 f + 4 + column_cycles + e and written a cycle later.
 """
 
-from enum import IntEnum
-
 from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal, Value
 
 from codesign.arch.architecture import Links
 from codesign.hardware.parameters import Control, Parameters
-from codesign.hardware.rtl import registers as reg
 from codesign.hardware.rtl.array import TENSOR_CODE, Array
 from codesign.hardware.rtl.memory import Ram, Scratchpad
 from codesign.hardware.rtl.nest import FlatAddress, LineAddress, LoopNest, line_sum
+from codesign.hardware.rtl.registers import RegisterFile, WriteBus
 from codesign.hardware.rtl.slot import SlotSum
-
-
-class Command(IntEnum):
-    """What the array is told."""
-
-    FILL_A = 0
-    FILL_B = 1
-    PRELOAD = 2
-    RUN = 3
-    DRAIN = 4
-
+from codesign.hardware.words import (
+    COLUMN,
+    EMIT_AT,
+    EMIT_CYCLES,
+    EMIT_WHO,
+    PE_A,
+    PE_B,
+    PE_COLUMN_BITS,
+    PE_HEAD,
+    ROW,
+    WINDOWS_A,
+    WINDOWS_B,
+    Command,
+)
 
 FEED_CYCLES = 2
 """From the issue of a read to its line on the bus: the memory, and a register after the turn."""
-
-EMIT_CYCLES = 4
-"""From the issue of `go` to the cycle in which the first row gives its values: feed, operands, product."""
 
 
 def _delay(m: Module, signal: Value, cycles: int, name: str, *, data: bool = False) -> Value:
@@ -71,11 +69,11 @@ class ArrayUnit(Elaboratable):
     """
 
     def __init__(
-        self, p: Parameters, bus: reg.WriteBus, scratchpad: Scratchpad, first_register: int, instance: bool
+        self, p: Parameters, bus: WriteBus, scratchpad: Scratchpad, first_register: int, instance: bool
     ) -> None:
         self.p, self.bus, self.scratchpad, self.instance = p, bus, scratchpad, instance
         prepared = p.overlaps and p.control is Control.QUEUE
-        self.registers = reg.RegisterFile(bus, first_register, prepared=prepared)
+        self.registers = RegisterFile(bus, first_register, prepared=prepared)
         self.valid, self.ready = Signal(name="cmd_valid"), Signal(name="cmd_ready")
         self.idle, self.quiet = Signal(name="idle"), Signal(name="quiet")
         self.ends = Signal(name="cmd_ends")
@@ -172,21 +170,21 @@ class ArrayUnit(Elaboratable):
         index = bus.address[:12]
         m.d.comb += [
             a.cfg_data.eq(bus.data),
-            a.cfg_row.eq(index[reg.PE_COLUMN_BITS :]),
-            a.cfg_col.eq(index[: reg.PE_COLUMN_BITS]),
+            a.cfg_row.eq(index[PE_COLUMN_BITS:]),
+            a.cfg_col.eq(index[:PE_COLUMN_BITS]),
         ]
-        for i, base in enumerate((reg.PE_A, reg.PE_B, reg.PE_HEAD)):
+        for i, base in enumerate((PE_A, PE_B, PE_HEAD)):
             m.d.comb += a.cfg_pe[i].eq(bus.we & (region == base))
-        with m.If(bus.we & (region == reg.COLUMN)):
+        with m.If(bus.we & (region == COLUMN)):
             for x in range(p.cols):
                 with m.If(index == x):
                     m.d.sync += [a.slot[x].eq(bus.data[:6]), a.column_window[x].eq(bus.data[8:])]
-        with m.If(bus.we & (region == reg.ROW)):
+        with m.If(bus.we & (region == ROW)):
             for y in range(p.rows):
                 with m.If(index == y):
                     m.d.sync += a.group[y].eq(bus.data)
         m.d.comb += a.ones.eq(self.r_ones)
-        bases = {"A": reg.WINDOWS_A, "B": reg.WINDOWS_B, "O": reg.EMIT_AT, "who": reg.EMIT_WHO}
+        bases = {"A": WINDOWS_A, "B": WINDOWS_B, "O": EMIT_AT, "who": EMIT_WHO}
         for name, table in self.tables.items():
             m.submodules[f"table_{name}"] = table
             m.d.comb += [table.waddr[0].eq(index), table.wdata[0].eq(bus.data)]
