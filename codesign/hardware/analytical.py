@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from codesign.arch.architecture import Architecture, LevelKind, Links, Ports
-from codesign.hardware.line_uses import accesses
+from codesign.hardware.line_uses import accesses, step_words
 from codesign.hardware.memory_timing import PLAIN_MEMORY, MemoryTiming
 from codesign.hardware.nest_plan import NestPlan
 from codesign.hardware.parameters import LOCAL_WORD_BYTES, PARTIAL_BYTES, WORD_BYTES, Parameters
@@ -248,15 +248,9 @@ def _launch_least(shape: CommandShape, fills: Mapping[int, int], feed: int, line
     return (shape.items - 1) * lines + 2
 
 
-def _words(plan: NestPlan, port: str) -> tuple[int, int]:
-    """Words of a tensor that the array moves in a step, and how often the busiest of them."""
-    times = plan.times(port)
-    return (sum(times.values()), max(times.values())) if plan.p.links is Links.NONE else (len(times), 1)
-
-
 def _step_lines(plan: NestPlan, port: str) -> int:
     """Lines in which those words come or go at least."""
-    words, again = _words(plan, port)
+    words, again = step_words(plan, port)
     out = math.ceil(words / plan.p.cols) if port == "O" else 1
     return max(again, out, math.ceil(words * plan.chip_bytes(port) / plan.p.line_bytes))
 
@@ -266,7 +260,7 @@ def _fill_lines(plan: NestPlan, port: str) -> int:
 
     One address goes to all local memories, so a word that several elements want is read for each of them at each of these.
     """
-    words, again = _words(plan, port)
+    words, again = step_words(plan, port)
     tile = math.prod(plan.local_tile(port))
     size = tile * plan.chip_bytes(port)
     times = accesses(plan, port) // tile

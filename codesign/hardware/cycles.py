@@ -14,16 +14,7 @@ from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
 from codesign.hardware.array_cycles import IDLE, WENT, array_state, command, feed_cycles, quiet
 from codesign.hardware.bench import HardwareError
-from codesign.hardware.bursts import (
-    END,
-    READY,
-    ask,
-    bursts_of,
-    engine_state,
-    engine_timing,
-    move,
-    wait_for,
-)
+from codesign.hardware.bursts import END, READY, ask, bursts_of, engine_state, engine_timing, move, wait_for
 from codesign.hardware.layout import LayoutKind
 from codesign.hardware.memory_timing import PLAIN_MEMORY, MemoryTiming
 from codesign.hardware.nest_loops import PORTS
@@ -58,23 +49,6 @@ class NestTimes:
     tile_wait: int
     leave_wait: int
     steps: int
-
-
-def nest_cycles(plan: NestPlan, *, memory: MemoryTiming = PLAIN_MEMORY) -> int:
-    """Busy cycles of a plan on its machine (K1 to K6)."""
-    return nest_times(plan, memory=memory).cycles
-
-
-def best_plan(
-    computation: Computation,
-    architecture: Architecture,
-    mapping: Mapping,
-    p: Parameters,
-    *,
-    memory: MemoryTiming = PLAIN_MEMORY,
-) -> NestPlan:
-    """The mapping with the layout that takes the fewest cycles, see `best_timed_plan`."""
-    return best_timed_plan(computation, architecture, mapping, p, memory=memory)[0]
 
 
 def best_timed_plan(
@@ -115,7 +89,7 @@ def best_timed_plan(
 
 
 def nest_times(plan: NestPlan, *, memory: MemoryTiming = PLAIN_MEMORY) -> NestTimes:
-    """The same with what its parts spend.
+    """Cycles of a plan on its machine, and what its parts spend (K1 to K6).
 
     Args:
         plan: A mapping shared out on a machine.

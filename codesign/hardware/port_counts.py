@@ -10,6 +10,7 @@ from codesign.hardware.layout import Box
 from codesign.hardware.parameters import PARTIAL_BYTES
 from codesign.hardware.streams import CoreImage
 from codesign.hardware.words import Command
+from codesign.workloads.computation import Computation
 
 
 @dataclass(frozen=True)
@@ -31,16 +32,11 @@ class PortCounts:
     updated: float
 
 
-def counts_of_cost(cost: Cost, output: str, widths: Mapping[str, int]) -> PortCounts:
-    """What the cost model counts of a mapping whose every step has the size that the mapping says.
-
-    Args:
-        cost: Of the mapping.
-        output: Name of the result.
-        widths: By tensor, bytes of an element in DRAM.
-    """
+def counts_of_cost(cost: Cost, computation: Computation) -> PortCounts:
+    """What the cost model counts of a computation's mapping whose every step has the size that the mapping says."""
     dram, scratchpad = cost.levels[0].tensors, cost.levels[1].tensors
-    chip = {t.tensor: PARTIAL_BYTES if t.tensor == output else 1 for t in scratchpad}
+    widths = {t.name: t.bits // 8 for t in computation.tensors}
+    chip = {t.name: PARTIAL_BYTES if t.is_output else 1 for t in computation.tensors}
     return PortCounts(
         cost.compute_cycles,
         sum(t.reads * widths[t.tensor] for t in dram),

@@ -112,7 +112,7 @@ def test_commands_of_whole_programs_move_what_the_cost_model_counts(seed: int, f
         assert not isinstance(cost, Infeasible)
         output = job.computation.output.name
         mine = counts_of_program(made)
-        model = counts_of_cost(cost, output, {t.name: t.bits // 8 for t in job.computation.tensors})
+        model = counts_of_cost(cost, job.computation)
         assert (mine.steps, mine.loaded, mine.stored) == (model.steps, model.loaded, model.stored)
         assert (mine.filled, mine.updated) == (model.filled, model.updated)
         assert mine.reads[output] <= model.reads[output]
