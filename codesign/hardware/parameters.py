@@ -189,6 +189,11 @@ class Parameters:
         return (self.line_bytes - 1).bit_length()
 
     @property
+    def address_bits(self) -> int:
+        """Bits of an address of the scratchpad: a byte in a line in the low ones, the line above."""
+        return self.row_bits + self.offset_bits
+
+    @property
     def local_bits(self) -> int:
         """Bits of a byte address in a local memory."""
         return (self.local_bytes - 1).bit_length()

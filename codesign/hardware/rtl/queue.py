@@ -118,11 +118,11 @@ class QueueControl(Elaboratable):
         self.p, self.unit, self.reader, self.writer = p, unit, reader, writer
         holds = (Hold.LAUNCHES, Hold.NOTHING) if p.overlaps else (Hold.WORDS, Hold.WORDS)
         self.array, self.dma = Queue("array_queue", holds[0]), Queue("dma_queue", holds[1])
-        bits = p.row_bits + p.offset_bits
+        bits = p.address_bits
         self.registers = r = RegisterFile(array_bus, first)
         self.r_at = {t: r.field(f"at_{t}", bits) for t in "ABO"}
         self.r_local = {t: r.field(f"local_{t}", p.local_bits) for t in "ABO" if t in p.local}
-        self.dma_registers = d = RegisterFile(dma_bus, first + len(r.signals))
+        self.dma_registers = d = RegisterFile(dma_bus, r.end)
         self.r_dram, self.r_line = d.field("transfer_dram", DRAM_BITS), d.field("transfer_line", bits)
         self.start, self.busy = Signal(), Signal()
 
@@ -161,10 +161,7 @@ class QueueControl(Elaboratable):
         m.d.sync += [loaded.eq(Mux(self.start, 0, loaded + r.done)), stored.eq(Mux(self.start, 0, stored + w.done))]
         m.d.comb += [a.others.eq(loaded), a.stores.eq(stored), self.busy.eq(a.busy | d.busy | ~rest_r | ~rest_w)]
         address = d.word[32:]
-        own = [
-            (address >= e.registers.first) & (address < e.registers.first + len(e.registers.signals)) & ~e.ready
-            for e in (r, w)
-        ]
+        own = [(address >= e.registers.first) & (address < e.registers.end) & ~e.ready for e in (r, w)]
         m.d.comb += d.hold.eq(own[0] | own[1])
         allowed = Signal(name="fence_open")
         m.d.comb += allowed.eq(~d.data[FENCE_BIT] | Mux(stores, rest_r, rest_w))

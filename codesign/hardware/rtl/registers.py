@@ -29,6 +29,15 @@ class RegisterFile(Elaboratable):
         self.signals.append((name, signal))
         return signal
 
+    def fields(self, name: str, bits: int, count: int) -> list[Signal]:
+        """Registers `name_0`, `name_1` and so on."""
+        return [self.field(f"{name}_{i}", bits) for i in range(count)]
+
+    @property
+    def end(self) -> int:
+        """The address after its last register."""
+        return self.first + len(self.signals)
+
     @property
     def map(self) -> dict[str, tuple[int, int]]:
         """Address and bits of every register, by name."""

@@ -10,7 +10,7 @@ from amaranth.hdl import Cat, Elaboratable, Module, Mux, Signal, Value
 
 from codesign.hardware.parameters import Parameters
 from codesign.hardware.rtl.dma import DRAM_BITS, DmaRead, DmaWrite
-from codesign.hardware.rtl.nest import FlatAddress, LineAddress, LoopNest, line_sum
+from codesign.hardware.rtl.nest import Address, LoopNest, line_sum
 from codesign.hardware.rtl.registers import RegisterFile, WriteBus
 from codesign.hardware.rtl.unit import ArrayUnit
 from codesign.hardware.words import Command
@@ -28,7 +28,7 @@ class Places(Elaboratable):
     """
 
     def __init__(self, p: Parameters, name: str) -> None:
-        self.p, self.name, bits = p, name, p.row_bits + p.offset_bits
+        self.p, self.name, bits = p, name, p.address_bits
         self.clear, self.step = Signal(name=f"{name}_clear"), Signal(name=f"{name}_step")
         self.first, self.apart, self.at = (Signal(bits, name=f"{name}_{n}") for n in ("first", "apart", "at"))
         self.last = Signal(range(p.most_places), name=f"{name}_last")
@@ -41,7 +41,7 @@ class Places(Elaboratable):
             Signal(len(self.at), name=f"{self.name}_kept"),
         )
         m.d.comb += self.at.eq(Mux(number == 0, self.first, kept))
-        following = line_sum(m, self.at, self.apart, p.row_bits, p.offset_bits, p.line_bytes, f"{self.name}_next")
+        following = line_sum(m, p, self.at, self.apart, f"{self.name}_next")
         with m.If(self.clear):
             m.d.sync += number.eq(0)
         with m.Elif(self.step):
@@ -86,13 +86,13 @@ class Loader(Elaboratable):
     def __init__(self, p: Parameters, bus: WriteBus, dma: DmaRead, halves: Halves, first: int) -> None:
         self.p, self.dma, self.halves = p, dma, halves
         self.registers = r = RegisterFile(bus, first)
-        bits = p.row_bits + p.offset_bits
+        bits = p.address_bits
         self.nest = LoopNest(p.outer_loops, name="loader")
-        self.r_bound = [r.field(f"load_bound_{i}", 16) for i in range(p.outer_loops)]
+        self.r_bound = r.fields("load_bound", 16, p.outer_loops)
         self.r_moves = {t: r.field(f"load_moves_{t}", p.outer_loops) for t in TENSORS}
         self.r_sum_loops = r.field("load_sum_loops", p.outer_loops)
         self.r_base = {t: r.field(f"load_base_{t}", DRAM_BITS) for t in TENSORS}
-        self.r_dram = {t: [r.field(f"load_dram_{t}_{i}", DRAM_BITS) for i in range(p.outer_loops)] for t in TENSORS}
+        self.r_dram = {t: r.fields(f"load_dram_{t}", DRAM_BITS, p.outer_loops) for t in TENSORS}
         self.r_place = {t: r.field(f"place_{t}", bits) for t in TENSORS}
         self.r_apart = {t: r.field(f"place_step_{t}", bits) for t in TENSORS}
         self.r_last = {t: r.field(f"place_last_{t}", len(halves.last[0])) for t in TENSORS}
@@ -108,9 +108,8 @@ class Loader(Elaboratable):
         m.d.comb += self.nest.start.eq(self.start)
         addresses = {}
         for t in TENSORS:
-            m.submodules[f"dram_{t}"] = addresses[t] = FlatAddress(self.nest, DRAM_BITS, f"tile_{t}")
-            m.d.comb += addresses[t].base.eq(self.r_base[t])
-            m.d.comb += [addresses[t].delta[i].eq(self.r_dram[t][i]) for i in range(self.p.outer_loops)]
+            m.submodules[f"dram_{t}"] = addresses[t] = Address(self.nest, DRAM_BITS, f"tile_{t}")
+            m.d.comb += addresses[t].given(self.r_base[t], self.r_dram[t])
         moved = Signal(3, reset_less=True)
         begins = (~self.r_sum_loops | self.nest.zero).all()
         loads_o = moved[2] & ~begins
@@ -174,20 +173,18 @@ class Sequencer(Elaboratable):
     ) -> None:
         self.p, self.unit, self.loader, self.writer, self.halves = p, unit, loader, writer, loader.halves
         self.registers = r = RegisterFile(bus, first)
-        n, bits = p.outer_loops, p.row_bits + p.offset_bits
+        n, bits = p.outer_loops, p.address_bits
         self.nest = LoopNest(n, name="sequence")
-        self.r_bound = [r.field(f"seq_bound_{i}", 16) for i in range(n)]
+        self.r_bound = r.fields("seq_bound", 16, n)
         self.r_moves = {t: r.field(f"seq_moves_{t}", n) for t in TENSORS}
         self.r_local_moves = {t: r.field(f"seq_local_moves_{t}", n) for t in TENSORS}
         self.r_sum_loops = r.field("seq_sum_loops", n)
-        self.r_line = {t: [r.field(f"seq_line_{t}_{i}", bits) for i in range(n)] for t in TENSORS}
+        self.r_line = {t: r.fields(f"seq_line_{t}", bits, n) for t in TENSORS}
         self.r_local_base = {t: r.field(f"seq_local_base_{t}", p.local_bits) for t in TENSORS if t in p.local}
-        self.r_local = {
-            t: [r.field(f"seq_local_{t}_{i}", p.local_bits) for i in range(n)] for t in TENSORS if t in p.local
-        }
+        self.r_local = {t: r.fields(f"seq_local_{t}", p.local_bits, n) for t in TENSORS if t in p.local}
         self.r_other = {t: r.field(f"seq_local_other_{t}", p.local_bits) for t in "AB"} if p.fills_beside else {}
         self.r_two_local = r.field("seq_local_two", 2) if p.fills_beside else None
-        self.r_out = [r.field(f"seq_out_{i}", DRAM_BITS) for i in range(n)]
+        self.r_out = r.fields("seq_out", DRAM_BITS, n)
         self.start, self.busy = Signal(name="seq_start"), Signal(name="seq_busy")
 
     def elaborate(self, platform: object) -> Module:
@@ -202,27 +199,27 @@ class Sequencer(Elaboratable):
         self._walk(m, storing, last)
         return m
 
-    def _addresses(self, m: Module) -> FlatAddress:
+    def _addresses(self, m: Module) -> Address:
         """Where the tiles of this iteration lie; returns the result's address in DRAM."""
         p, u, n = self.p, self.unit, self.p.outer_loops
         for i, t in enumerate(TENSORS):
-            line = LineAddress(self.nest, p.row_bits, p.offset_bits, p.line_bytes, f"seq_{t}")
+            line = Address(self.nest, p.address_bits, f"seq_{t}", p)
             m.submodules[f"line_{t}"] = line
             m.d.comb += [line.delta[k].eq(self.r_line[t][k]) for k in range(n)]
-            total = line_sum(m, line.address, self.places[i].at, p.row_bits, p.offset_bits, p.line_bytes, f"at_{t}")
+            total = line_sum(m, p, line.address, self.places[i].at, f"at_{t}")
             m.d.comb += u.at[t].eq(total)
             if t in p.local:
-                m.submodules[f"local_{t}"] = local = FlatAddress(self.nest, p.local_bits, f"seq_local_{t}")
+                m.submodules[f"local_{t}"] = local = Address(self.nest, p.local_bits, f"seq_local_{t}")
                 m.d.comb += [local.base.eq(self.r_local_base[t]), u.local_at[t].eq(local.address)]
                 if t in self.r_other:
                     with m.If(self.other[i]):
                         m.d.comb += u.local_at[t].eq(local.address + self.r_other[t])
                 m.d.comb += [local.delta[k].eq(self.r_local[t][k]) for k in range(n)]
-        m.submodules.out = out = FlatAddress(self.nest, DRAM_BITS, "out")
-        m.d.comb += [out.base.eq(self.loader.r_base["O"]), *(out.delta[k].eq(self.r_out[k]) for k in range(n))]
+        m.submodules.out = out = Address(self.nest, DRAM_BITS, "out")
+        m.d.comb += out.given(self.loader.r_base["O"], self.r_out)
         return out
 
-    def _store(self, m: Module, out: FlatAddress) -> tuple[Signal, Signal]:
+    def _store(self, m: Module, out: Address) -> tuple[Signal, Signal]:
         """One finished result tile waits for its last words to be written, then for the writer."""
         w, settling = self.writer, self.unit.settling
         push, waiting = Signal(name="push"), Signal(name="store_waits")
