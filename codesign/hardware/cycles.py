@@ -17,10 +17,9 @@ from codesign.hardware.bench import HardwareError
 from codesign.hardware.bursts import END, READY, ask, bursts_of, engine_state, engine_timing, move, wait_for
 from codesign.hardware.layout import LayoutKind
 from codesign.hardware.memory_timing import PLAIN_MEMORY, MemoryTiming
-from codesign.hardware.nest_loops import PORTS
 from codesign.hardware.nest_plan import NestPlan, box_of
-from codesign.hardware.nest_walk import ArrayWork, Memory, Nest, walk
-from codesign.hardware.parameters import Parameters
+from codesign.hardware.nest_walk import ArrayWork, Memory, walk
+from codesign.hardware.parameters import PORTS, Parameters
 from codesign.hardware.streams import CommandShape, CoreImage
 from codesign.hardware.words import FENCE_BIT, DmaCommand
 from codesign.mapping.mapping import Mapping
@@ -65,8 +64,7 @@ def best_timed_plan(
         UserError: A mapping that the family does not run, with the rule.
     """
     best = NestPlan(computation, architecture, mapping, p)
-    nest = _nest_of(best)
-    times = _times(best, nest, memory)
+    times = nest_times(best, memory=memory)
     kinds = [] if len(mapping.layouts) == len(PORTS) else [LayoutKind.BLOCKED]
     kinds = [*kinds, LayoutKind.GROUPED] if p.fills_wide else kinds
     kinds = [*kinds, LayoutKind.PARTLY] if p.fills_wide and best.groups_partly else kinds
@@ -75,7 +73,7 @@ def best_timed_plan(
             plan = best.in_layout(kind)
             if kind in (LayoutKind.GROUPED, LayoutKind.PARTLY) and max(plan.groups.values()) == 1:
                 continue  # a blocked one does as well
-            found = _times(plan, nest, memory)
+            found = nest_times(plan, memory=memory)
         except UserError:  # more loops than the machine's nests have, or no room for groups
             continue
         if found.cycles < times.cycles or (found.cycles == times.cycles and kind is LayoutKind.BLOCKED):
@@ -83,7 +81,7 @@ def best_timed_plan(
     places = {q: len(best.halves[q]) for q in PORTS}
     if places["O"] == 1 and max(places.values()) > 1:  # results may be worth the room that other tiles have twice
         plan = best.in_layout(best.layout, results_first=True)
-        if len(plan.halves["O"]) > 1 and (found := _times(plan, nest, memory)).cycles < times.cycles:
+        if len(plan.halves["O"]) > 1 and (found := nest_times(plan, memory=memory)).cycles < times.cycles:
             best, times = plan, found
     return best, times
 
@@ -95,10 +93,6 @@ def nest_times(plan: NestPlan, *, memory: MemoryTiming = PLAIN_MEMORY) -> NestTi
         plan: A mapping shared out on a machine.
         memory: What answers the machine.
     """
-    return _times(plan, _nest_of(plan), memory)
-
-
-def _times(plan: NestPlan, nest: Nest, memory: MemoryTiming) -> NestTimes:
     p, n_seq = plan.p, plan.n_seq
     parts, spans, count = [], np.zeros((4, p.most_places, 2), np.int64), 0
     for t, port in enumerate(PORTS):
@@ -119,23 +113,11 @@ def _times(plan: NestPlan, nest: Nest, memory: MemoryTiming) -> NestTimes:
     words = [math.prod(n for n, _, _ in plan.grouped_words(q)) if q in p.local else 0 for q in PORTS]
     state = array_state(p, windows, plan.emissions)
     halves = np.array([len(plan.halves[q]) for q in PORTS], np.int64)
-    memories = Memory(halves, np.concatenate(parts), spans, engine.numbers, reader, read_ring, writer, write_ring)
+    memories = Memory(halves, np.concatenate(parts), spans, engine, reader, read_ring, writer, write_ring)
     local = np.array([q in p.local for q in PORTS], np.bool_)
     counts = (np.array(words, np.int64), np.array(windows, np.int64), math.prod(inner), feed_cycles(p, windows))
-    found = walk(nest, memories, ArrayWork(*counts, local, p.column_cycles, _beside(plan), *state))
+    found = walk(plan.nest, memories, ArrayWork(*counts, local, p.column_cycles, _beside(plan), *state))
     return NestTimes(*(int(v) for v in found))
-
-
-def _nest_of(plan: NestPlan) -> Nest:
-    """The sequencer's loops, the same in every layout."""
-    n_seq = plan.n_seq
-    return Nest(
-        np.array([x.factor for x in plan.loops[:n_seq]], np.int64),
-        plan.n_loads,
-        np.array([plan.changes(q, plan.sp(q), n_seq) for q in PORTS], np.bool_).reshape(3, n_seq),
-        np.array([plan.changes(q, plan.loc(q), n_seq) for q in PORTS], np.bool_).reshape(3, n_seq),
-        np.array([any(plan.move("O", i)) for i in range(n_seq)], np.bool_),
-    )
 
 
 def queue_cycles(core: CoreImage, *, memory: MemoryTiming = PLAIN_MEMORY) -> int:
@@ -222,7 +204,7 @@ class _Queues:
 
     def _over(self, load: int) -> int:
         """When a load is over, by tag, in the order of the queue; nothing for -1."""
-        return wait_for(load, self.timing.numbers, *self.engines[0], self.ends) if load >= 0 else 0
+        return wait_for(load, self.timing, *self.engines[0], self.ends) if load >= 0 else 0
 
     def _transfer(self, data: int, signal: bool) -> None:
         """A launch of a DMA engine."""
@@ -235,7 +217,7 @@ class _Queues:
                 if stores and self.late:
                     self._over(self.loads - 1)
                 now = max(now, int(other[END]) + 1)
-        bursts, numbers = self.bursts[self.done[1]], self.timing.numbers
+        bursts, numbers = self.bursts[self.done[1]], self.timing
         self.done[1] += 1
         if self.p.by_tag and not stores:
             ask(bursts, self.loads, numbers, now, state, ring, self.ends)

@@ -19,12 +19,11 @@ from codesign.hardware.execute import Job
 from codesign.hardware.host_steps import Addition, Convolution, FloatArray, HostNetwork, HostValue, Maximum, Quantise
 from codesign.hardware.image import DRAM_ALIGNMENT_BYTES, Image
 from codesign.hardware.layout import Layout
-from codesign.hardware.parameters import Control, Parameters
+from codesign.hardware.parameters import PORTS, Control, Parameters
 from codesign.hardware.verilator import data_text
 from codesign.hardware.verilog import Netlist
 from codesign.workloads.computation import Computation
 
-PORTS = ("A", "B", "O")
 HOST_SOURCES = ("simulated.cpp", "network.c")
 """What is compiled around a simulated machine, beside the headers."""
 

@@ -13,8 +13,8 @@ from codesign.hardware.image import (
     place,
 )
 from codesign.hardware.layout import Layout, distance
-from codesign.hardware.nest_loops import PORTS
 from codesign.hardware.nest_plan import NestPlan, box_of
+from codesign.hardware.parameters import PORTS
 
 
 def nest_image(plan: NestPlan, registers: MappingABC[str, tuple[int, int]]) -> Image:

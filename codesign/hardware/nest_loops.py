@@ -8,19 +8,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
 from codesign.core.kept import kept
-from codesign.hardware.parameters import PARTIAL_BYTES, Control, Parameters
+from codesign.hardware.layout import along_axis
+from codesign.hardware.nest_walk import Nest
+from codesign.hardware.parameters import LOCAL, PARTIAL_BYTES, PORTS, SCRATCHPAD, Control, Parameters, machine_of_levels
 from codesign.hardware.sharing import Fold, shared_out
 from codesign.mapping.mapping import Mapping, Spatial, Storage, Temporal
 from codesign.mapping.validate import check_mapping
 from codesign.workloads.computation import Computation, Role, Tensor
-
-SCRATCHPAD, LOCAL = 1, 2
-"""Positions of the levels on chip."""
-
-PORTS = ("A", "B", "O")
 
 
 class TilesTooLargeError(UserError):
@@ -70,22 +69,9 @@ def parameters_of(
         UserError: The architecture is not DRAM, scratchpad, local memories.
     """
     check_family(architecture)
-    scratchpad, local = architecture.levels[SCRATCHPAD], architecture.levels[LOCAL]
-    assert scratchpad.capacity_bytes is not None and local.capacity_bytes is not None
+    local = architecture.levels[LOCAL]
     kept = {port for port, t in ports_of(computation).items() if t.name in local.keep or t.role.value in local.keep}
-    return Parameters(
-        name=name,
-        control=Control.NEST,
-        rows=scratchpad.fanout.y,
-        cols=scratchpad.fanout.x,
-        links=scratchpad.fanout.links,
-        banks=scratchpad.banks,
-        scratchpad_bytes=int(scratchpad.capacity_bytes),
-        local_bytes=int(local.capacity_bytes),
-        local=frozenset(kept),
-        bus_bytes=bus_bytes,
-        burst_bytes=burst_bytes,
-    )
+    return machine_of_levels(architecture, Control.NEST, kept, bus_bytes, burst_bytes, name)
 
 
 def check_family(architecture: Architecture) -> None:
@@ -225,6 +211,18 @@ class NestLoops:
                     return i + 1
         return first
 
+    @cached_property
+    def nest(self) -> Nest:
+        """The sequencer's loops as compiled code takes them, the same in every layout."""
+        n = self.n_seq
+        return Nest(
+            np.array([x.factor for x in self.loops[:n]], np.int64),
+            self.n_loads,
+            np.array([self.changes(q, self.sp(q), n) for q in PORTS], np.bool_).reshape(3, n),
+            np.array([self.changes(q, self.loc(q), n) for q in PORTS], np.bool_).reshape(3, n),
+            np.array([any(self.move("O", i)) for i in range(n)], np.bool_),
+        )
+
     def move(self, port: str, loop: int) -> tuple[int, ...]:
         """What one iteration of a temporal loop moves, on each axis of the tensor."""
         return self._loop_moves[port][loop]
@@ -311,16 +309,10 @@ class NestLoops:
         """Elements between those in use that have no iteration: what the last row of a folded loop leaves free."""
         if self.fold is None:
             return frozenset()
-        number, parts = self.fold.loop, []
-        for axis, used in (("y", self.used_rows), ("x", self.used_cols)):
-            at, inside = [0] * used, 1
-            for k, count, step in reversed(self.along(axis)):
-                if k == number:
-                    at = [i // inside % count * step for i in range(used)]
-                inside *= count
-            parts.append(at)
+        number = self.fold.loop
+        rows, cols = (along_axis([(n, step * (k == number)) for k, n, step in self.along(axis)]) for axis in "yx")
         most = self.spatial[number][0].factor
-        return frozenset((y, x) for y, r in enumerate(parts[0]) for x, c in enumerate(parts[1]) if r + c >= most)
+        return frozenset((y, x) for y, r in enumerate(rows) for x, c in enumerate(cols) if r + c >= most)
 
     @kept
     def changes(self, port: str, outside: int, last: int) -> tuple[bool, ...]:

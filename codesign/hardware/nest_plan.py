@@ -4,6 +4,7 @@ G2 and G5 of docs/explanation/hardware.md: where tiles lie, in DRAM, in the scra
 """
 
 from collections import Counter
+from collections.abc import Iterator
 from collections.abc import Mapping as MappingABC
 from copy import copy
 from fractions import Fraction
@@ -15,9 +16,18 @@ from codesign.core.errors import UserError
 from codesign.core.kept import kept, kept_by
 from codesign.hardware.image import place, strides_of
 from codesign.hardware.lanes import Element, Emissions, Start, Window, lines_served, operand_windows, result_emissions
-from codesign.hardware.layout import Box, Layout, LayoutKind, Place, box_of_places, distance, strides_by_place
-from codesign.hardware.nest_loops import PORTS, NestLoops
-from codesign.hardware.parameters import PARTIAL_BYTES, WORD_BYTES, Parameters
+from codesign.hardware.layout import (
+    Box,
+    Layout,
+    LayoutKind,
+    Place,
+    along_axis,
+    box_of_places,
+    distance,
+    strides_by_place,
+)
+from codesign.hardware.nest_loops import NestLoops
+from codesign.hardware.parameters import PARTIAL_BYTES, PORTS, WORD_BYTES, Parameters
 from codesign.mapping.layout import Digit, TensorLayout
 from codesign.mapping.mapping import Mapping
 from codesign.workloads.computation import Computation
@@ -300,18 +310,11 @@ class NestPlan(NestLoops):
     def spread(self, port: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Bytes from the tile's address that each row, and each column, adds."""
         places, strides = self.places[port], self.chip_strides[port]
-        found = {}
-        for axis, used in (("y", self.used_rows), ("x", self.used_cols)):
-            offsets = [0] * used
-            inside = 1
-            for n, count, times in reversed(self.along(axis)):
-                node, step = self.spatial[n]
-                step_bytes = times * distance(places, strides, self.moves_of(port, node.dim, step), n, False)
-                for k in range(used):
-                    offsets[k] += k // inside % count * step_bytes
-                inside *= count
-            found[axis] = tuple(offsets)
-        return found["y"], found["x"]
+        far = [
+            distance(places, strides, self.moves_of(port, x.dim, s), n, False) for n, (x, s) in enumerate(self.spatial)
+        ]
+        rows, cols = (along_axis([(count, times * far[n]) for n, count, times in self.along(axis)]) for axis in "yx")
+        return rows, cols
 
     def offsets(self, port: str) -> dict[Element, int]:
         """By element at work, bytes from the tile's address to what it wants."""
@@ -403,18 +406,16 @@ class NestPlan(NestLoops):
 
     def _begins(self, port: str) -> Start:
         """Where the lines of the array begin."""
-        if self.p.halved_banks:
-            return Start.ANY
-        return Start.WORD if self._aligned(port) else Start.WITHIN
+        return Start.of(self.p, self._distances(port))
 
-    def _aligned(self, port: str) -> bool:
-        """Whether every address of the array's is a multiple of a bank's word."""
-        distances = [self.chip_distance(port, i) for i in range(self.sp(port), len(self.loops))]
+    def _distances(self, port: str) -> Iterator[int]:
+        """By which addresses of the array lie apart."""
+        yield from (self.chip_distance(port, i) for i in range(self.sp(port), len(self.loops)))
         if port in self.p.local:
-            distances += [stride for _, stride, _ in self.grouped_words(port)]
+            yield from (stride for _, stride, _ in self.grouped_words(port))
         if port == "O":
-            distances += self.spread(port)[0]
-        return all(d % WORD_BYTES == 0 for d in (*distances, *self.halves[port]))
+            yield from self.spread(port)[0]
+        yield from self.halves[port]
 
     @cached_property
     def windows(self) -> dict[str, tuple[Window, ...]]:

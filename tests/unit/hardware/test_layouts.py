@@ -12,8 +12,9 @@ from codesign.hardware.cycles import best_timed_plan, nest_times
 from codesign.hardware.execute import execute, nest_job, random_values
 from codesign.hardware.layout_search import candidates, with_layouts
 from codesign.hardware.line_uses import line_uses
-from codesign.hardware.nest_loops import PORTS, parameters_of
+from codesign.hardware.nest_loops import parameters_of
 from codesign.hardware.nest_plan import NestPlan
+from codesign.hardware.parameters import PORTS
 from codesign.hardware.rtl.machine import register_map
 from codesign.hardware.simulate import simulate_in_python
 from codesign.hardware.timed import timed_run, timing_at
