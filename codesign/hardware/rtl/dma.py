@@ -199,7 +199,7 @@ class _Engine(Elaboratable):
             may = may | kept
         if not p.axi or p.by_tag:
             m.d.comb += self.tag.eq(table.tag)
-        m.submodules.nest = nest = LoopNest(p.box_loops, name="box")
+        m.submodules.nest = nest = LoopNest(p.box_loops)
         m.submodules.runs = runs = Address(nest, DRAM_BITS, "runs")
         m.submodules.lines = lines = Address(nest, p.address_bits, "lines", p)
         which_now, wide_now = Signal(2, name="which_now"), Signal(name="wide_now")

@@ -11,13 +11,15 @@ from amaranth.hdl import Const, Elaboratable, Module, Mux, Signal, Value
 
 from codesign.hardware.parameters import Parameters
 
+COUNT_BITS = 16
+"""Bits of a loop's counter."""
+
 
 class LoopNest(Elaboratable):
     """Counters of a nest; level 0 is the innermost.
 
     Args:
         levels: Number of loops.
-        bits: Width of a counter.
 
     Attributes:
         start: In, clears all counters.
@@ -28,16 +30,16 @@ class LoopNest(Elaboratable):
         last: Out, the last iteration.
     """
 
-    def __init__(self, levels: int, bits: int = 16, name: str = "nest") -> None:
-        self.levels, self.bits, self.name = levels, bits, name
+    def __init__(self, levels: int) -> None:
+        self.levels = levels
         self.start, self.step, self.last = Signal(), Signal(), Signal()
-        self.bound_m1 = [Signal(bits, name=f"bound_m1_{i}") for i in range(levels)]
+        self.bound_m1 = [Signal(COUNT_BITS, name=f"bound_m1_{i}") for i in range(levels)]
         self.advance, self.zero = Signal(levels), Signal(levels)
 
     def elaborate(self, platform: object) -> Module:
         """The netlist of this part, as Amaranth elaborates it."""
         m = Module()
-        count = [Signal(self.bits, name=f"count_{i}") for i in range(self.levels)]
+        count = [Signal(COUNT_BITS, name=f"count_{i}") for i in range(self.levels)]
         ends = Signal(self.levels)
         inner = Const(1, 1)
         for i, c in enumerate(count):

@@ -44,7 +44,7 @@ class Queue(Elaboratable):
     """
 
     def __init__(self, name: str, holds: Hold) -> None:
-        self.name, self.holds = name, holds
+        self.holds = holds
         self.stores, self.hold = Signal(32, name=f"{name}_stores"), Signal(name=f"{name}_hold")
         self.word, self.word_valid = Signal(WORD_BITS, name=f"{name}_word"), Signal(name=f"{name}_word_valid")
         self.word_ready = Signal(name=f"{name}_word_ready")

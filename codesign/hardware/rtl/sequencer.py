@@ -85,7 +85,7 @@ class Loader(Elaboratable):
         self.p, self.dma, self.halves = p, dma, halves
         self.registers = r = RegisterFile(bus, first)
         bits = p.address_bits
-        self.nest = LoopNest(p.outer_loops, name="loader")
+        self.nest = LoopNest(p.outer_loops)
         self.r_bound = r.fields("load_bound", 16, p.outer_loops)
         self.r_moves = {t: r.field(f"load_moves_{t}", p.outer_loops) for t in PORTS}
         self.r_sum_loops = r.field("load_sum_loops", p.outer_loops)
@@ -172,7 +172,7 @@ class Sequencer(Elaboratable):
         self.p, self.unit, self.loader, self.writer, self.halves = p, unit, loader, writer, loader.halves
         self.registers = r = RegisterFile(bus, first)
         n, bits = p.outer_loops, p.address_bits
-        self.nest = LoopNest(n, name="sequence")
+        self.nest = LoopNest(n)
         self.r_bound = r.fields("seq_bound", 16, n)
         self.r_moves = {t: r.field(f"seq_moves_{t}", n) for t in PORTS}
         self.r_local_moves = {t: r.field(f"seq_local_moves_{t}", n) for t in PORTS}

@@ -71,7 +71,7 @@ class ArrayUnit(Elaboratable):
     def __init__(
         self, p: Parameters, bus: WriteBus, scratchpad: Scratchpad, first_register: int, instance: bool
     ) -> None:
-        self.p, self.bus, self.scratchpad, self.instance = p, bus, scratchpad, instance
+        self.p, self.bus, self.scratchpad = p, bus, scratchpad
         prepared = p.overlaps and p.control is Control.QUEUE
         self.registers = RegisterFile(bus, first_register, prepared=prepared)
         self.valid, self.ready = Signal(name="cmd_valid"), Signal(name="cmd_ready")
@@ -82,9 +82,9 @@ class ArrayUnit(Elaboratable):
         bits = p.address_bits
         self.at = {t: Signal(bits, name=f"cmd_at_{t}") for t in "ABO"}
         self.local_at = {t: Signal(p.local_bits, name=f"cmd_local_{t}") for t in "ABO"}
-        self.nest = LoopNest(p.run_loops, name="run")
+        self.nest = LoopNest(p.run_loops)
         self.fill_valid, self.fill_ready, self.fill_b = (Signal(name=f"fill_{n}") for n in ("valid", "ready", "of_b"))
-        self.fill_nest = LoopNest(p.run_loops, name="fill") if p.fills_beside else self.nest
+        self.fill_nest = LoopNest(p.run_loops) if p.fills_beside else self.nest
         self.array = Array(p, instance)
         self.slots = [SlotSum(p.cols, p.links is not Links.NONE, instance) for _ in range(p.slots)]
         self._declare()
