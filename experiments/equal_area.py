@@ -32,8 +32,7 @@ from codesign.evaluation.network import EvaluationOptions
 from codesign.evaluation.timed import EventEvaluator
 from codesign.hardware.analytical import side_of_table
 from codesign.hardware.execute import Job, nest_job
-from codesign.hardware.host_program import HostProgram, program_of_network, write_host
-from codesign.hardware.host_run import HostRun, run_host
+from codesign.hardware.host_program import HostProgram, HostRun, program_of_network, run_host, write_host
 from codesign.hardware.host_steps import Convolution, convolve_exactly
 from codesign.hardware.network import read_network
 from codesign.hardware.timed import machine_of

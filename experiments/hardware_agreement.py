@@ -27,7 +27,6 @@ from codesign.core.errors import UserError
 from codesign.core.files import write_atomic
 from codesign.core.goals import Budget, Objective
 from codesign.cost.cost import Infeasible
-from codesign.hardware.array_cycles import EMIT_CYCLES
 from codesign.hardware.core_plan import core_parameters
 from codesign.hardware.execute import Job, Simulator, core_job, execute, nest_job, random_values
 from codesign.hardware.memory_timing import LATENCY_CYCLES, PLAIN_MEMORY, MemoryTiming
@@ -36,6 +35,7 @@ from codesign.hardware.parameters import Answers, Parameters
 from codesign.hardware.simulate import simulate_in_python
 from codesign.hardware.timed import timed_run, timing_at
 from codesign.hardware.verilator import VerilatedMachine, find_verilator
+from codesign.hardware.words import EMIT_CYCLES
 from codesign.mappers.registry import create
 from codesign.mapping.constraints import MappingProblem
 from codesign.tensorization.core_program import program_on_core

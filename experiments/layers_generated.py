@@ -74,7 +74,7 @@ def design_rows(study: Study, found: Recommendation, candidates: int) -> list[Ro
         plan, times = best_timed_plan(c, architecture, layer.mapping, p, memory=memory)
         cost = evaluate(c, architecture, layer.mapping, reuse=Reuse.WHOLE)
         assert isinstance(cost, Cost)
-        counts = counts_of_cost(cost, c.output.name, {t.name: t.bits // 8 for t in c.tensors})
+        counts = counts_of_cost(cost, c)
         least = least_cycles(counts, c.output.name, p, side_of_machine(p, memory), array_least(plan))
         roles, array = ", ".join(found.roles), f"{trial.point['pe_rows']} x {trial.point['pe_cols']}"
         ratio = round(times.cycles / least, 3)

@@ -17,6 +17,6 @@ def transfer_cycles(
     bursts = bursts_of(p, box, at, element_bytes, wide, memory)
     if p.by_tag and not store:
         ends = np.zeros(1, np.int64)
-        ask(bursts, 0, engine.numbers, 0, state, ring, ends)
-        return wait_for(0, engine.numbers, state, ring, ends)
-    return move(bursts, store, engine.numbers, 0, state, ring)
+        ask(bursts, 0, engine, 0, state, ring, ends)
+        return wait_for(0, engine, state, ring, ends)
+    return move(bursts, store, engine, 0, state, ring)

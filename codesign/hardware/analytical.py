@@ -10,12 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from codesign.arch.architecture import Architecture, LevelKind, Links, Ports
-from codesign.hardware.line_uses import accesses
+from codesign.hardware.line_uses import accesses, step_words
 from codesign.hardware.memory_timing import PLAIN_MEMORY, MemoryTiming
 from codesign.hardware.nest_plan import NestPlan
 from codesign.hardware.parameters import LOCAL_WORD_BYTES, PARTIAL_BYTES, WORD_BYTES, Parameters
 from codesign.hardware.port_counts import PortCounts, box_bytes
-from codesign.hardware.streams import DRAIN, FILL_A, FILL_B, RUN, CommandShape, CoreImage
+from codesign.hardware.streams import CommandShape, CoreImage
+from codesign.hardware.words import Command
 from codesign.timing.table import Timing
 
 READ_PORTS, WRITE_PORTS = 2, 2
@@ -165,7 +166,7 @@ def array_least(plan: NestPlan) -> ArrayLeast:
     feed = max([*streams, fills]) if p.feeds_both else sum(streams) + fills
     results = accesses(plan, "O") * _step_lines(plan, "O")
     sums = steps + accesses(plan, "O") if "O" in p.local else steps
-    size = {q: math.prod(plan.tile(q, plan.sp(q))) * plan.tensors[q].bits // 8 for q in "ABO"}
+    size = {q: math.prod(plan.tile(q)) * plan.tensors[q].bits // 8 for q in "ABO"}
     alone = _one_after_another(plan)
     return ArrayLeast(max(feed, results, sums, alone), size["A"] + size["B"], size["O"])
 
@@ -184,7 +185,7 @@ def _one_after_another(plan: NestPlan) -> int:
     fills = {q: _fill_lines(plan, q) for q in "AB" if q in p.local}
     total = sum(fills.values())
     if p.fills_beside:
-        size = {q: math.prod(plan.tile(q, plan.loc(q), local=True)) * plan.chip_bytes(q) for q in "ABO"}
+        size = {q: math.prod(plan.local_tile(q)) * plan.chip_bytes(q) for q in "ABO"}
         left = p.local_bytes - sum(size.values())
         apart = [q for q in fills if size[q] > left]
         total = sum(fills[q] for q in apart)
@@ -192,7 +193,7 @@ def _one_after_another(plan: NestPlan) -> int:
             total = min(fills.values())
     if "O" not in p.local:
         return total + runs * (feed + (steps - 1) * max(feed, lines))
-    words = math.prod(plan.tile("O", plan.loc("O"), local=True))
+    words = math.prod(plan.local_tile("O"))
     drains = accesses(plan, "O") // words
     begun = math.prod(x.factor for i, x in enumerate(plan.loops[: plan.n_seq]) if any(plan.move("O", i)))
     again = max(0, drains - begun)  # tiles of sums that were there before
@@ -202,30 +203,32 @@ def _one_after_another(plan: NestPlan) -> int:
 def core_least(made: CoreImage) -> ArrayLeast:
     """Of a core's program: what `array_least` says of a loop nest, command by command."""
     p, image = made.image.parameters, made.image
-    items = [sum(s.items for s in made.shapes if s.kind == kind) for kind in range(5)]
+    runs = made.items(Command.RUN)
     alone = p.links is Links.NONE
-    feeds, fills, fill_lines = [], 0.0, {}
-    for kind, port in ((FILL_A, "A"), (FILL_B, "B")):
+    feeds, fills, fill_lines = [], 0.0, dict[int, int]()
+    for kind, port in ((Command.FILL_A, "A"), (Command.FILL_B, "B")):
         times = Counter(w.start + byte for w in image.windows[port] for byte in w.bytes_of.values())
         words, again = (times.total(), max(times.values(), default=0)) if alone else (len(times), 1)
         if port in p.local:
-            fills += items[kind] * words / p.line_bytes
+            fills += made.items(kind) * words / p.line_bytes
             fill_lines[kind] = math.ceil(words / p.line_bytes)
         else:
-            feeds.append(items[RUN] * max(again, math.ceil(words / p.line_bytes)))
+            feeds.append(runs * max(again, math.ceil(words / p.line_bytes)))
     feed = max(feeds, default=0) if p.feeds_both else sum(feeds) + fills
     e = image.emissions
     elements, sums = len(e.group) * len(e.window), max(1, len(e.head))
     words, again = (elements, math.ceil(elements / sums)) if alone else (sums, 1)
-    leaves = items[DRAIN if "O" in p.local else RUN]
+    leaves = made.items(Command.DRAIN if "O" in p.local else Command.RUN)
     results = leaves * max(again, math.ceil(words * PARTIAL_BYTES / p.line_bytes))
-    step = max([1, max(feeds, default=0) if p.feeds_both else sum(feeds)]) // max(1, items[RUN])
+    step = max([1, max(feeds, default=0) if p.feeds_both else sum(feeds)]) // max(1, runs)
     lines = results // max(1, leaves)
     in_turn = sum(_launch_least(s, fill_lines, max(1, step), max(1, lines), "O" in p.local) for s in made.shapes)
     loads = [t for t in made.transfers if not t[4]]
     stores = [t for t in made.transfers if t[4]]
     first, last = (box_bytes(t[0]) if t else 0 for t in (loads[0] if loads else (), stores[-1] if stores else ()))
-    return ArrayLeast(max(feed, results, in_turn, items[RUN] + (items[DRAIN] if "O" in p.local else 0)), first, last)
+    return ArrayLeast(
+        max(feed, results, in_turn, runs + (made.items(Command.DRAIN) if "O" in p.local else 0)), first, last
+    )
 
 
 def _launch_least(shape: CommandShape, fills: Mapping[int, int], feed: int, lines: int, keeps_sums: bool) -> int:
@@ -238,22 +241,16 @@ def _launch_least(shape: CommandShape, fills: Mapping[int, int], feed: int, line
         lines: Of a result that leaves.
         keeps_sums: Whether sums stay in the local memories until they are drained.
     """
-    if shape.kind in (FILL_A, FILL_B):
+    if shape.kind in (Command.FILL_A, Command.FILL_B):
         return shape.items * fills[shape.kind] + 1
-    if shape.kind == RUN:
+    if shape.kind == Command.RUN:
         return feed + (shape.items - 1) * max(feed, 1 if keeps_sums else lines) + 1
     return (shape.items - 1) * lines + 2
 
 
-def _words(plan: NestPlan, port: str) -> tuple[int, int]:
-    """Words of a tensor that the array moves in a step, and how often the busiest of them."""
-    times = plan.times(port)
-    return (sum(times.values()), max(times.values())) if plan.p.links is Links.NONE else (len(times), 1)
-
-
 def _step_lines(plan: NestPlan, port: str) -> int:
     """Lines in which those words come or go at least."""
-    words, again = _words(plan, port)
+    words, again = step_words(plan, port)
     out = math.ceil(words / plan.p.cols) if port == "O" else 1
     return max(again, out, math.ceil(words * plan.chip_bytes(port) / plan.p.line_bytes))
 
@@ -263,8 +260,8 @@ def _fill_lines(plan: NestPlan, port: str) -> int:
 
     One address goes to all local memories, so a word that several elements want is read for each of them at each of these.
     """
-    words, again = _words(plan, port)
-    tile = math.prod(plan.tile(port, plan.loc(port), local=True))
+    words, again = step_words(plan, port)
+    tile = math.prod(plan.local_tile(port))
     size = tile * plan.chip_bytes(port)
     times = accesses(plan, port) // tile
     return times * max(again * math.ceil(size / LOCAL_WORD_BYTES), math.ceil(words * size / plan.p.line_bytes))

@@ -8,11 +8,9 @@ import numpy.typing as npt
 from codesign.core.jit import njit
 from codesign.hardware.lanes import Emissions
 from codesign.hardware.parameters import Parameters
+from codesign.hardware.words import EMIT_CYCLES
 
 IntArray = npt.NDArray[np.int64]
-
-EMIT_CYCLES = 4
-"""From `go` to the first row's values: the scratchpad, the bus register, the operand registers, the product."""
 
 _RING = 512
 COUNT, HEAD, PACE, WENT, IDLE, APART, BESIDE, ADDS = range(8)

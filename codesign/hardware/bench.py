@@ -14,6 +14,7 @@ from codesign.hardware.device_memory import DeviceMemory
 from codesign.hardware.image import Image
 from codesign.hardware.memory_timing import MemoryTiming, Trouble
 from codesign.hardware.protocol import HardwareError, Protocol, Request
+from codesign.hardware.words import Fault
 
 __all__ = ["Channel", "Counts", "Dram", "HardwareError", "Run", "count", "fault_text"]
 
@@ -309,14 +310,11 @@ def _code(trouble: Trouble) -> int:
     return {Trouble.ERROR: 2, Trouble.NOWHERE: 3}.get(trouble, 0)
 
 
-UNAWAITED = 2
-"""The fault of an answer that no request awaits (`Fault.ORDER` of `rtl/dma.py`)."""
-
 FAULTS = {
-    1: "was answered with an error",
-    UNAWAITED: "was answered out of turn",
-    3: "was not answered in time",
-    4: "has an address where nothing lies",
+    Fault.ERROR: "was answered with an error",
+    Fault.ORDER: "was answered out of turn",
+    Fault.SILENCE: "was not answered in time",
+    Fault.NOWHERE: "has an address where nothing lies",
 }
 
 
@@ -324,7 +322,7 @@ def fault_text(direction: str, fault: int, number: int, address: Sequence[int], 
     """What a machine's status says."""
     if number >> 31:
         return f"the machine stopped: a {direction} answer has a tag that no request has had"
-    why = "was answered again, or before its data" if by_tag and fault == UNAWAITED else FAULTS[fault]
+    why = "was answered again, or before its data" if by_tag and fault == Fault.ORDER else FAULTS[Fault(fault)]
     at = f" (DRAM address {address[0]:#x})" if address else ""
     return f"the machine stopped: {direction} request {number}{at} {why}"
 

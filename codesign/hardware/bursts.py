@@ -8,8 +8,7 @@ before its end, also those of later commands. So commands are asked for as far a
 """
 
 import math
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +34,9 @@ whose last burst it is (-1: none), the cycle in which that was taken."""
 
 FIELDS = 6
 UNDER_WAY, LATENCY, BEATS, ALONE, ENTRIES, REQUESTS, BY_TAG, SPAN, LONGER = range(9)
-"""Constants of an engine. From `LONGER` on, what drawn latencies add: `SPAN` requests read, and as many written."""
+"""Constants of an engine: bursts under way at most, cycles from a request to its first beat and from one beat to the next, whether it takes a command only when
+the one before has ended, bursts that the engine alone allows, that the memory allows (0 for any number), whether reads are answered in any order. From `LONGER` on,
+what drawn latencies add: `SPAN` requests read, and as many written."""
 
 
 @njit
@@ -113,68 +114,22 @@ def bursts_of(p: Parameters, box: Box, at: int, element_bytes: int, wide: bool, 
     return found
 
 
-@dataclass(frozen=True)
-class EngineTiming:
-    """What a DMA engine and its memory need to know.
-
-    Args:
-        under_way: Bursts at most.
-        latency: Cycles from a request to its first beat.
-        beat_cycles: From one beat to the next.
-        alone: The engine takes a command only when the one before has ended.
-        entries: Bursts that the engine alone allows under way. requests: That the memory allows, 0 for any number.
-        by_tag: Whether reads are answered in any order.
-        longer: By which later the memory answers: requests read, and written, by number.
-    """
-
-    under_way: int
-    latency: int
-    beat_cycles: int
-    alone: bool
-    entries: int
-    requests: int
-    by_tag: bool
-    longer: tuple[tuple[int, ...], tuple[int, ...]]
-
-    @cached_property
-    def numbers(self) -> IntArray:
-        """The same as an array, for compiled code."""
-        head = [
-            self.under_way,
-            self.latency,
-            self.beat_cycles,
-            self.alone,
-            self.entries,
-            self.requests,
-            self.by_tag,
-            len(self.longer[0]),
-        ]
-        return np.array([*head, *self.longer[0], *self.longer[1]], np.int64)
-
-
 @lru_cache(maxsize=64)
-def engine_timing(p: Parameters, memory: MemoryTiming) -> EngineTiming:
-    """Of a machine beside a memory."""
-    n, most = memory.under_way(p.outstanding), SPREAD_PERIOD if memory.spread_cycles else 1
-    read, write = (tuple(memory.longer(kind, k) for k in range(most)) for kind in (0, 1))
-    return EngineTiming(
-        n,
-        memory.latency_cycles,
-        memory.beat_cycles,
-        p.outstanding == 1,
-        p.outstanding,
-        memory.requests,
-        p.by_tag,
-        (read, write),
-    )
+def engine_timing(p: Parameters, memory: MemoryTiming) -> IntArray:
+    """Constants of the DMA engines of a machine beside a memory, in the order of their names above."""
+    span = SPREAD_PERIOD if memory.spread_cycles else 1
+    longer = [memory.longer(kind, k) for kind in (0, 1) for k in range(span)]
+    under_way, alone = memory.under_way(p.outstanding), p.outstanding == 1
+    told = (under_way, memory.latency_cycles, memory.beat_cycles, alone, p.outstanding, memory.requests, p.by_tag, span)
+    return np.array([*told, *longer], np.int64)
 
 
-def engine_state(engine: EngineTiming, by_tag: bool = False) -> tuple[IntArray, IntArray]:
+def engine_state(engine: IntArray, by_tag: bool = False) -> tuple[IntArray, IntArray]:
     """State of an engine that has done nothing yet, and its ring: ends of bursts, or by tag entries and then the cycles of the memory's last beats."""
     state = [0, LONG_AGO, 0, LONG_AGO]
     if not by_tag:
-        return np.array(state, np.int64), np.full(engine.under_way, LONG_AGO, np.int64)
-    room = FIELDS * engine.entries + engine.requests
+        return np.array(state, np.int64), np.full(engine[UNDER_WAY], LONG_AGO, np.int64)
+    room = FIELDS * engine[ENTRIES] + engine[REQUESTS]
     return np.array([*state, 0, 0, LONG_AGO, LONG_AGO, 0], np.int64), np.full(room, LONG_AGO, np.int64)
 
 

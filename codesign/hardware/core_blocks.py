@@ -3,13 +3,11 @@
 import math
 from fractions import Fraction
 
+from codesign.hardware.agreement import Accesses
 from codesign.tensorization.intrinsic_core import Core
 from codesign.tensorization.program import Call
 from codesign.tensorization.schedule import Schedule
 from codesign.workloads.computation import AffineIndex
-
-Accesses = dict[tuple[str, str], tuple[int, int, int]]
-"""(memory, tensor) -> elements read, filled, updated."""
 
 
 def tile_sizes(core: Core, schedule: Schedule) -> dict[str, int]:

@@ -1,16 +1,22 @@
 """A program of intrinsic calls on a core: its machine, where buffers and tensors lie, what an operand's steps are."""
 
-from codesign.core.errors import UserError
-from codesign.hardware.image import (
-    place,
-    strides_of,
-)
-from codesign.hardware.layout import Layout
-from codesign.hardware.parameters import PARTIAL_BYTES, WORD_BYTES, Control, Parameters
-from codesign.tensorization.intrinsic_core import LOCAL, SCRATCHPAD, Core
-from codesign.tensorization.program import Call, Operand, Program, Transfer
+from dataclasses import replace
 
-PORTS = ("A", "B", "O")
+from codesign.core.errors import UserError
+from codesign.hardware.image import place, strides_of
+from codesign.hardware.layout import Layout, along_axis
+from codesign.hardware.parameters import (
+    LOCAL,
+    PARTIAL_BYTES,
+    PORTS,
+    SCRATCHPAD,
+    WORD_BYTES,
+    Control,
+    Parameters,
+    machine_of_levels,
+)
+from codesign.tensorization.intrinsic_core import Core
+from codesign.tensorization.program import Call, Operand, Program, Transfer
 
 
 def core_parameters(core: Core, name: str) -> Parameters:
@@ -27,24 +33,11 @@ def core_parameters(core: Core, name: str) -> Parameters:
     for index, _, _ in core.unrolled:
         if core.follow[index] > 1:
             raise UserError(f"index {index!r} is unrolled in part (rule G6)", where=where)
-    level, local = core.architecture.levels[SCRATCHPAD], core.architecture.levels[LOCAL]
-    if level.capacity_bytes is None or local.capacity_bytes is None:
+    if any(core.architecture.levels[depth].capacity_bytes is None for depth in (SCRATCHPAD, LOCAL)):
         raise UserError("both memories on chip need a capacity", where=where)
     port = next(p for p, t in _intrinsic_ports(core).items() if t == core.stationary)
-    return Parameters(
-        name=name,
-        control=Control.QUEUE,
-        rows=level.fanout.y,
-        cols=level.fanout.x,
-        links=level.fanout.links,
-        banks=level.banks,
-        scratchpad_bytes=int(level.capacity_bytes),
-        local_bytes=int(local.capacity_bytes),
-        local=frozenset({port}),
-        bus_bytes=core.dma.bus_bytes,
-        burst_bytes=core.dma.burst_bytes,
-        run_loops=max(4, sum(n > 1 for n in core.follow.values())),
-    )
+    made = machine_of_levels(core.architecture, Control.QUEUE, port, core.dma.bus_bytes, core.dma.burst_bytes, name)
+    return replace(made, run_loops=max(4, sum(n > 1 for n in core.follow.values())))
 
 
 def _intrinsic_ports(core: Core) -> dict[str, str]:
@@ -186,18 +179,12 @@ class CorePlan:
 
     def spread(self, port: str, operand: Operand) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Bytes that each row, and each column, adds."""
-        found = {}
+        found = []
         for axis, used in (("y", self.p.rows), ("x", self.p.cols)):
-            offsets, inside = [0] * used, 1
-            for index, n, along in reversed(self.core.unrolled):
-                if along != axis:
-                    continue
-                step = self.distance(port, operand, index) * self._inside(index, axis)
-                for k in range(used):
-                    offsets[k] += k // inside % n * step
-                inside *= n
-            found[axis] = tuple(offsets)
-        return found["y"], found["x"]
+            mine = [(i, n) for i, n, along in self.core.unrolled if along == axis]
+            far = along_axis([(n, self.distance(port, operand, i) * self._inside(i, axis)) for i, n in mine])
+            found.append(tuple(far[k % len(far)] for k in range(used)))
+        return found[0], found[1]
 
     def _inside(self, index: str, axis: str) -> int:
         """Iterations of an index that one step along this axis jumps: those on axes named later in `unrolled`."""

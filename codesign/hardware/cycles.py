@@ -14,23 +14,14 @@ from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
 from codesign.hardware.array_cycles import IDLE, WENT, array_state, command, feed_cycles, quiet
 from codesign.hardware.bench import HardwareError
-from codesign.hardware.bursts import (
-    END,
-    READY,
-    ask,
-    bursts_of,
-    engine_state,
-    engine_timing,
-    move,
-    wait_for,
-)
+from codesign.hardware.bursts import END, READY, ask, bursts_of, engine_state, engine_timing, move, wait_for
 from codesign.hardware.layout import LayoutKind
 from codesign.hardware.memory_timing import PLAIN_MEMORY, MemoryTiming
-from codesign.hardware.nest_loops import PORTS
 from codesign.hardware.nest_plan import NestPlan, box_of
-from codesign.hardware.nest_walk import ArrayWork, Memory, Nest, walk
-from codesign.hardware.parameters import Parameters
-from codesign.hardware.streams import FENCE, STORE, CommandShape, CoreImage
+from codesign.hardware.nest_walk import ArrayWork, Memory, walk
+from codesign.hardware.parameters import PORTS, Parameters
+from codesign.hardware.streams import CommandShape, CoreImage
+from codesign.hardware.words import FENCE_BIT, DmaCommand
 from codesign.mapping.mapping import Mapping
 from codesign.workloads.computation import Computation
 
@@ -59,23 +50,6 @@ class NestTimes:
     steps: int
 
 
-def nest_cycles(plan: NestPlan, *, memory: MemoryTiming = PLAIN_MEMORY) -> int:
-    """Busy cycles of a plan on its machine (K1 to K6)."""
-    return nest_times(plan, memory=memory).cycles
-
-
-def best_plan(
-    computation: Computation,
-    architecture: Architecture,
-    mapping: Mapping,
-    p: Parameters,
-    *,
-    memory: MemoryTiming = PLAIN_MEMORY,
-) -> NestPlan:
-    """The mapping with the layout that takes the fewest cycles, see `best_timed_plan`."""
-    return best_timed_plan(computation, architecture, mapping, p, memory=memory)[0]
-
-
 def best_timed_plan(
     computation: Computation,
     architecture: Architecture,
@@ -90,8 +64,7 @@ def best_timed_plan(
         UserError: A mapping that the family does not run, with the rule.
     """
     best = NestPlan(computation, architecture, mapping, p)
-    nest = _nest_of(best)
-    times = _times(best, nest, memory)
+    times = nest_times(best, memory=memory)
     kinds = [] if len(mapping.layouts) == len(PORTS) else [LayoutKind.BLOCKED]
     kinds = [*kinds, LayoutKind.GROUPED] if p.fills_wide else kinds
     kinds = [*kinds, LayoutKind.PARTLY] if p.fills_wide and best.groups_partly else kinds
@@ -100,7 +73,7 @@ def best_timed_plan(
             plan = best.in_layout(kind)
             if kind in (LayoutKind.GROUPED, LayoutKind.PARTLY) and max(plan.groups.values()) == 1:
                 continue  # a blocked one does as well
-            found = _times(plan, nest, memory)
+            found = nest_times(plan, memory=memory)
         except UserError:  # more loops than the machine's nests have, or no room for groups
             continue
         if found.cycles < times.cycles or (found.cycles == times.cycles and kind is LayoutKind.BLOCKED):
@@ -108,22 +81,18 @@ def best_timed_plan(
     places = {q: len(best.halves[q]) for q in PORTS}
     if places["O"] == 1 and max(places.values()) > 1:  # results may be worth the room that other tiles have twice
         plan = best.in_layout(best.layout, results_first=True)
-        if len(plan.halves["O"]) > 1 and (found := _times(plan, nest, memory)).cycles < times.cycles:
+        if len(plan.halves["O"]) > 1 and (found := nest_times(plan, memory=memory)).cycles < times.cycles:
             best, times = plan, found
     return best, times
 
 
 def nest_times(plan: NestPlan, *, memory: MemoryTiming = PLAIN_MEMORY) -> NestTimes:
-    """The same with what its parts spend.
+    """Cycles of a plan on its machine, and what its parts spend (K1 to K6).
 
     Args:
         plan: A mapping shared out on a machine.
         memory: What answers the machine.
     """
-    return _times(plan, _nest_of(plan), memory)
-
-
-def _times(plan: NestPlan, nest: Nest, memory: MemoryTiming) -> NestTimes:
     p, n_seq = plan.p, plan.n_seq
     parts, spans, count = [], np.zeros((4, p.most_places, 2), np.int64), 0
     for t, port in enumerate(PORTS):
@@ -144,23 +113,11 @@ def _times(plan: NestPlan, nest: Nest, memory: MemoryTiming) -> NestTimes:
     words = [math.prod(n for n, _, _ in plan.grouped_words(q)) if q in p.local else 0 for q in PORTS]
     state = array_state(p, windows, plan.emissions)
     halves = np.array([len(plan.halves[q]) for q in PORTS], np.int64)
-    memories = Memory(halves, np.concatenate(parts), spans, engine.numbers, reader, read_ring, writer, write_ring)
+    memories = Memory(halves, np.concatenate(parts), spans, engine, reader, read_ring, writer, write_ring)
     local = np.array([q in p.local for q in PORTS], np.bool_)
     counts = (np.array(words, np.int64), np.array(windows, np.int64), math.prod(inner), feed_cycles(p, windows))
-    found = walk(nest, memories, ArrayWork(*counts, local, p.column_cycles, _beside(plan), *state))
+    found = walk(plan.nest, memories, ArrayWork(*counts, local, p.column_cycles, _beside(plan), *state))
     return NestTimes(*(int(v) for v in found))
-
-
-def _nest_of(plan: NestPlan) -> Nest:
-    """The sequencer's loops, the same in every layout."""
-    n_seq = plan.n_seq
-    return Nest(
-        np.array([x.factor for x in plan.loops[:n_seq]], np.int64),
-        plan.n_loads,
-        np.array([plan.changes(q, plan.sp(q), 0, n_seq) for q in PORTS], np.bool_).reshape(3, n_seq),
-        np.array([plan.changes(q, plan.loc(q), 0, n_seq) for q in PORTS], np.bool_).reshape(3, n_seq),
-        np.array([any(plan.move("O", i)) for i in range(n_seq)], np.bool_),
-    )
 
 
 def queue_cycles(core: CoreImage, *, memory: MemoryTiming = PLAIN_MEMORY) -> int:
@@ -230,7 +187,7 @@ class _Queues:
         elif what == "writes":
             self.clock[q] += value
         elif what == "held":
-            ready = int(self.engines[signal == STORE][0][READY]) if self.p.overlaps else 0
+            ready = int(self.engines[signal == DmaCommand.STORE][0][READY]) if self.p.overlaps else 0
             self.clock[q] = max(self.clock[q], ready) + value
         elif q == 1:
             self._transfer(value, bool(signal))
@@ -247,20 +204,20 @@ class _Queues:
 
     def _over(self, load: int) -> int:
         """When a load is over, by tag, in the order of the queue; nothing for -1."""
-        return wait_for(load, self.timing.numbers, *self.engines[0], self.ends) if load >= 0 else 0
+        return wait_for(load, self.timing, *self.engines[0], self.ends) if load >= 0 else 0
 
     def _transfer(self, data: int, signal: bool) -> None:
         """A launch of a DMA engine."""
-        stores = data & 3 == STORE
+        stores = data & 3 == DmaCommand.STORE
         (state, ring), other = self.engines[stores], self.engines[not stores][0]
         now = self.clock[1]
         if self.p.overlaps:
             now = max(now, int(state[READY]))
-            if data & FENCE:
+            if data >> FENCE_BIT & 1:
                 if stores and self.late:
                     self._over(self.loads - 1)
                 now = max(now, int(other[END]) + 1)
-        bursts, numbers = self.bursts[self.done[1]], self.timing.numbers
+        bursts, numbers = self.bursts[self.done[1]], self.timing
         self.done[1] += 1
         if self.p.by_tag and not stores:
             ask(bursts, self.loads, numbers, now, state, ring, self.ends)

@@ -11,17 +11,17 @@ import numpy.typing as npt
 from codesign.arch.architecture import Architecture
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Infeasible, evaluate
-from codesign.hardware.agreement import Difference, accesses_of, accesses_of_cost, differences
-from codesign.hardware.analytical import ArrayLeast, array_least, core_least, least_cycles, side_of_machine
+from codesign.hardware.agreement import Accesses, Difference, accesses_of, accesses_of_cost, differences
+from codesign.hardware.analytical import array_least, core_least, least_cycles, side_of_machine
 from codesign.hardware.bench import Run
 from codesign.hardware.core_blocks import by_blocks
 from codesign.hardware.core_plan import CorePlan
-from codesign.hardware.cycles import best_plan, nest_cycles, queue_cycles
+from codesign.hardware.cycles import best_timed_plan, queue_cycles
 from codesign.hardware.image import Image
 from codesign.hardware.memory_timing import PLAIN_MEMORY, MemoryTiming
 from codesign.hardware.nest_image import nest_image
 from codesign.hardware.parameters import Parameters
-from codesign.hardware.port_counts import PortCounts, counts_of_cost, counts_of_program
+from codesign.hardware.port_counts import counts_of_cost, counts_of_program
 from codesign.hardware.queue_image import core_image
 from codesign.mapping.mapping import Mapping
 from codesign.tensorization.execute import affine_einsum
@@ -57,7 +57,7 @@ class Job:
     predicted_cycles: int
     analytic_cycles: float
     counted_cycles: float
-    expected: dict[tuple[str, str], tuple[int, int, int]]
+    expected: Accesses
 
 
 @dataclass(frozen=True)
@@ -102,19 +102,12 @@ def nest_job(
     Raises:
         UserError: A mapping that the family does not run, with the rule.
     """
-    plan = best_plan(computation, architecture, mapping, p, memory=memory)
-    image = nest_image(plan, registers)
+    plan, times = best_timed_plan(computation, architecture, mapping, p, memory=memory)
     cost = evaluate(computation, architecture, mapping, reuse=Reuse.WHOLE)
     assert not isinstance(cost, Infeasible)
-    counts = counts_of_cost(cost, computation.output.name, _widths(computation))
-    return Job(
-        computation,
-        image,
-        nest_cycles(plan, memory=memory),
-        analytic_cycles(computation, counts, p, memory, array_least(plan)),
-        analytic_cycles(computation, counts, p, memory),
-        accesses_of_cost(cost),
-    )
+    counts, side = counts_of_cost(cost, computation), side_of_machine(p, memory)
+    analytic, counted = (least_cycles(counts, computation.output.name, p, side, a) for a in (array_least(plan), None))
+    return Job(computation, nest_image(plan, registers), times.cycles, analytic, counted, accesses_of_cost(cost))
 
 
 def core_job(
@@ -132,39 +125,16 @@ def core_job(
     cost = evaluate(padded, core.scored, mapping, reuse=Reuse.WHOLE)
     assert not isinstance(cost, Infeasible)
     if padded.sizes == computation.sizes:
-        counts = counts_of_cost(cost, computation.output.name, _widths(computation))
+        counts = counts_of_cost(cost, computation)
         expected = by_blocks(core, program.schedule, accesses_of_cost(cost))
     else:
         counts, expected = counts_of_program(made), program_traffic(program)
-    least, counted = (analytic_cycles(computation, counts, p, memory, a) for a in (core_least(made), None))
-    return Job(computation, made.image, queue_cycles(made, memory=memory), least, counted, expected)
+    output, side = computation.output.name, side_of_machine(p, memory)
+    analytic, counted = (least_cycles(counts, output, p, side, a) for a in (core_least(made), None))
+    return Job(computation, made.image, queue_cycles(made, memory=memory), analytic, counted, expected)
 
 
-def analytic_cycles(
-    computation: Computation,
-    counts: PortCounts,
-    p: Parameters,
-    memory: MemoryTiming = PLAIN_MEMORY,
-    array: ArrayLeast | None = None,
-) -> int:
-    """Cycles of the analytical model with a machine's ports (K7).
-
-    Args:
-        computation: What is computed.
-        counts: Of its mapping under reuse rule `whole`, or of its program's commands.
-        p: The machine.
-        memory: What answers it.
-        array: What its steps and tiles need at least.
-    """
-    return least_cycles(counts, computation.output.name, p, side_of_machine(p, memory), array)
-
-
-def _widths(computation: Computation) -> dict[str, int]:
-    """By tensor, bytes of an element in DRAM."""
-    return {t.name: t.bits // 8 for t in computation.tensors}
-
-
-def program_traffic(program: Program) -> dict[tuple[str, str], tuple[int, int, int]]:
+def program_traffic(program: Program) -> Accesses:
     """Elements that a program's loads and stores move, by tensor.
 
     It stands in for the cost model's counts where a program pads: the model counts calls of full size (Q1) and scales words (Q4).

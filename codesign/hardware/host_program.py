@@ -1,10 +1,13 @@
 """A host's program: a C header of registers, the steps of a network in C, and images of what launches need.
 
 The machine's memory holds every launch's weights at places of their own. Operands and results of all launches share one place each. A launch
-writes all its registers, so launches may follow each other in any order.
+writes all its registers, so launches may follow each other in any order. `run_host` compiles the program around the simulated machine.
 """
 
 import itertools
+import re
+import subprocess
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,16 +17,17 @@ import numpy.typing as npt
 
 from codesign.core.errors import UserError
 from codesign.core.files import write_atomic
+from codesign.hardware import words
+from codesign.hardware.bench import HardwareError
 from codesign.hardware.execute import Job
 from codesign.hardware.host_steps import Addition, Convolution, FloatArray, HostNetwork, HostValue, Maximum, Quantise
 from codesign.hardware.image import DRAM_ALIGNMENT_BYTES, Image
 from codesign.hardware.layout import Layout
-from codesign.hardware.parameters import Control, Parameters
-from codesign.hardware.verilator import data_text
+from codesign.hardware.parameters import PORTS, Control, Parameters
+from codesign.hardware.verilator import VerilatedMachine, data_text
 from codesign.hardware.verilog import Netlist
 from codesign.workloads.computation import Computation
 
-PORTS = ("A", "B", "O")
 HOST_SOURCES = ("simulated.cpp", "network.c")
 """What is compiled around a simulated machine, beside the headers."""
 
@@ -304,16 +308,13 @@ def _value(v: HostValue) -> str:
 
 def register_header(name: str, netlist: Netlist) -> str:
     """A C header of the machine's registers, tables, faults and instruction words."""
-    from codesign.hardware.rtl import queue, registers
-    from codesign.hardware.rtl.dma import Fault
-
     prefix = name.upper()
     lines = [f"#define {prefix}_{k.upper()} {a:#06x} /* {bits} bits */" for k, (a, bits) in netlist.registers.items()]
     tables = ("WINDOWS_A", "WINDOWS_B", "EMIT_AT", "EMIT_WHO", "PE_A", "PE_B", "PE_HEAD", "COLUMN", "ROW")
-    lines += [f"#define {prefix}_TABLE_{k} {getattr(registers, k):#06x}" for k in tables]
-    lines.append(f"#define {prefix}_ELEMENT(row, column) ((row) << {registers.PE_COLUMN_BITS} | (column))")
-    lines += [f"#define {prefix}_FAULT_{f.name} {f.value}" for f in Fault]
-    lines += [f"#define {prefix}_OPCODE_{o.name} {o.value}" for o in queue.Opcode]
+    lines += [f"#define {prefix}_TABLE_{k} {getattr(words, k):#06x}" for k in tables]
+    lines.append(f"#define {prefix}_ELEMENT(row, column) ((row) << {words.PE_COLUMN_BITS} | (column))")
+    lines += [f"#define {prefix}_FAULT_{f.name} {f.value}" for f in words.Fault]
+    lines += [f"#define {prefix}_OPCODE_{o.name} {o.value}" for o in words.Opcode]
     return f"/* Registers of {name}, made by codesign. */\n#ifndef {prefix}_REGISTERS_H\n#define {prefix}_REGISTERS_H\n{chr(10).join(lines)}\n#endif\n"
 
 
@@ -342,3 +343,45 @@ def write_host(folder: Path, program: HostProgram) -> tuple[str, ...]:
     for name, data in images.items():
         (folder / name).write_bytes(data)
     return (*texts, *images)
+
+
+@dataclass(frozen=True)
+class HostRun:
+    """What a host's program gave.
+
+    Args:
+        output: Its file.
+        cycles: By launch, in which the machine was busy.
+        seconds: Of the whole program.
+    """
+
+    output: bytes
+    cycles: tuple[int, ...]
+    seconds: float
+
+
+def run_host(
+    folder: Path, program: HostProgram, picture: npt.NDArray[np.float32] | None, *, quick: bool = False
+) -> HostRun:
+    """Compile the program that lies in a folder around the machine's simulation and run it.
+
+    Args:
+        folder: See `write_host`.
+        program: The same program.
+        picture: The network's input; None for a single launch.
+        quick: Compile the machine without optimisation.
+
+    Raises:
+        HardwareError: The program does not compile, or the machine stopped; the message names the launch.
+        MissingDependencyError: Verilator or a C++ compiler is missing.
+    """
+    machine = VerilatedMachine(program.parameters, program.netlist, quick=quick)
+    compiled = machine.link(folder.absolute(), HOST_SOURCES)
+    values = np.zeros(0, np.float32) if picture is None else np.ascontiguousarray(picture, "<f4")
+    (folder / "picture.bin").write_bytes(values.tobytes())
+    started = time.perf_counter()
+    done = subprocess.run([str(compiled), ".", "picture.bin", "output.bin"], cwd=folder, capture_output=True, text=True)
+    if done.returncode:
+        raise HardwareError(done.stderr.strip() or f"the program ended with code {done.returncode}")
+    cycles = tuple(int(n) for n in re.findall(r"^launch .* cycles (\d+) predicted \d+$", done.stdout, flags=re.M))
+    return HostRun((folder / "output.bin").read_bytes(), cycles, time.perf_counter() - started)

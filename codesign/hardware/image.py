@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from codesign.hardware import words
 from codesign.hardware.lanes import Element, Emissions, Window
 from codesign.hardware.layout import Layout
 from codesign.hardware.parameters import Parameters
@@ -111,26 +112,24 @@ def array_settings(
     p: Parameters, windows: Mapping[str, tuple[Window, ...]], emissions: Emissions
 ) -> list[tuple[int, int]]:
     """Writes that fill the window tables and tell every element, column and row what is theirs."""
-    from codesign.hardware.rtl import registers as reg
-
     pairs: list[tuple[int, int]] = []
-    for port, table, settings in (("A", reg.WINDOWS_A, reg.PE_A), ("B", reg.WINDOWS_B, reg.PE_B)):
+    for port, table, settings in (("A", words.WINDOWS_A, words.PE_A), ("B", words.WINDOWS_B, words.PE_B)):
         for number, window in enumerate(windows.get(port, ())):
             pairs.append((table + number, line_address(p, window.start)))
             pairs += [(settings + _element(e), number << 8 | byte) for e, byte in window.bytes_of.items()]
     for number, line in enumerate(emissions.lines):
-        pairs.append((reg.EMIT_AT + number, line_address(p, line.start)))
-        pairs.append((reg.EMIT_WHO + number, line.window << 8 | line.group << 1 | line.head))
-    pairs += [(reg.ROW + y, g) for y, g in enumerate(emissions.group)]
+        pairs.append((words.EMIT_AT + number, line_address(p, line.start)))
+        pairs.append((words.EMIT_WHO + number, line.window << 8 | line.group << 1 | line.head))
+    pairs += [(words.ROW + y, g) for y, g in enumerate(emissions.group)]
     pairs += [
-        (reg.COLUMN + x, w << 8 | s) for x, (w, s) in enumerate(zip(emissions.window, emissions.slot, strict=True))
+        (words.COLUMN + x, w << 8 | s) for x, (w, s) in enumerate(zip(emissions.window, emissions.slot, strict=True))
     ]
     used = {(y, x) for y in range(len(emissions.group)) for x in range(len(emissions.window))}
     pairs += [
-        (reg.PE_HEAD + _element(e), int(e in emissions.head) | int(e in emissions.resting) << 1) for e in sorted(used)
+        (words.PE_HEAD + _element(e), int(e in emissions.head) | int(e in emissions.resting) << 1) for e in sorted(used)
     ]
     return pairs
 
 
 def _element(e: Element) -> int:
-    return e[0] << 6 | e[1]
+    return e[0] << words.PE_COLUMN_BITS | e[1]

@@ -5,13 +5,13 @@ whose words lie in it. Elements that want the same word share it (S1 of docs/ref
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 from functools import lru_cache
 
-from codesign.hardware.parameters import PARTIAL_BYTES, WORD_BYTES
+from codesign.hardware.parameters import PARTIAL_BYTES, WORD_BYTES, Parameters
 
 Element = tuple[int, int]
 """Row and column of a processing element."""
@@ -90,6 +90,13 @@ class Start(Enum):
     WORD = 0
     WITHIN = 1
     ANY = 2
+
+    @classmethod
+    def of(cls, p: Parameters, distances: Iterable[int]) -> "Start":
+        """On a machine whose lines begin so many bytes apart."""
+        if p.halved_banks:
+            return cls.ANY
+        return cls.WORD if all(d % WORD_BYTES == 0 for d in distances) else cls.WITHIN
 
     def reach(self, line_bytes: int, size: int) -> int:
         """Bytes of a line that can be used from its first word of so many bytes on."""

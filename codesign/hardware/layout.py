@@ -77,6 +77,21 @@ def strides_by_place(counts: Sequence[int], element_bytes: int, padded: Mapping[
     return tuple(reversed(found))
 
 
+def along_axis(loops: Sequence[tuple[int, int]]) -> tuple[int, ...]:
+    """By element along an axis of the array, how far its loops move it.
+
+    Args:
+        loops: Iterations of each loop, the outermost first, and what one of them moves.
+
+    >>> along_axis([(2, 10), (3, 1)])
+    (0, 1, 2, 10, 11, 12)
+    """
+    found: list[int] = [0]
+    for count, step in loops:
+        found = [at + k * step for at in found for k in range(count)]
+    return tuple(found)
+
+
 def distance(places: Sequence[Place], strides: Sequence[int], moves: Sequence[int], loop: int, temporal: bool) -> int:
     """Bytes that one iteration of a loop moves.
 

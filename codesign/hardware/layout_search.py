@@ -9,9 +9,8 @@ from codesign.hardware.cycles import NestTimes, best_timed_plan
 from codesign.hardware.layout import LayoutKind
 from codesign.hardware.line_uses import layout_of, line_uses
 from codesign.hardware.memory_timing import PLAIN_MEMORY, MemoryTiming
-from codesign.hardware.nest_loops import PORTS
 from codesign.hardware.nest_plan import NestPlan
-from codesign.hardware.parameters import Parameters
+from codesign.hardware.parameters import PORTS, Parameters
 from codesign.mapping.layout import TensorLayout
 from codesign.mapping.mapping import Mapping
 from codesign.workloads.computation import Computation

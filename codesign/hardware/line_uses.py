@@ -26,31 +26,31 @@ def line_uses(plan: NestPlan) -> tuple[LineUse, ...]:
     line = plan.p.line_bytes
     found = []
     for port in ("A", "B", "O"):
-        times = accesses(plan, port)
+        times, (words, _) = accesses(plan, port), step_words(plan, port)
         if port == "O":
-            at_once, full = len(plan.emissions.lines), -(-_words_at_once(plan, port) * PARTIAL_BYTES // line)
+            at_once, full = len(plan.emissions.lines), -(-words * PARTIAL_BYTES // line)
         else:
             at_once = plan.lines(port)
             times = int(times / plan.groups[port])
-            full = -(-plan.groups[port] * _words_at_once(plan, port) * plan.chip_bytes(port) // line)
+            full = -(-plan.groups[port] * words * plan.chip_bytes(port) // line)
         layout = str(layout_of(plan, port, plan.places[port]))
         found.append(LineUse(plan.tensors[port].name, layout, times * at_once, times * full))
     return tuple(found)
 
 
-def _words_at_once(plan: NestPlan, port: str) -> int:
-    """Words of a tensor that the array takes or gives in one step: different ones, or every element its own."""
+def step_words(plan: NestPlan, port: str) -> tuple[int, int]:
+    """Words of a tensor that the array moves in a step, different ones or every element its own, and how often the busiest of them."""
     times = plan.times(port)
-    return sum(times.values()) if plan.p.links is Links.NONE else len(times)
+    return (sum(times.values()), max(times.values())) if plan.p.links is Links.NONE else (len(times), 1)
 
 
 def accesses(plan: NestPlan, port: str) -> int:
     """How often the array asks for all lines of a step: every iteration, or once for each word of a local tile that moves."""
     if port not in plan.p.local:
         return math.prod(loop.factor for loop in plan.loops)
-    moves = plan.changes(port, plan.loc(port), 0, plan.n_seq)
+    moves = plan.changes(port, plan.loc(port), plan.n_seq)
     times, before = 1, 1
     for loop, moved in zip(plan.loops[: plan.n_seq], moves, strict=True):
         times += (loop.factor - 1) * before * moved
         before *= loop.factor
-    return times * math.prod(plan.tile(port, plan.loc(port), local=True))
+    return times * math.prod(plan.local_tile(port))

@@ -13,13 +13,13 @@ from codesign.hardware.image import (
     place,
 )
 from codesign.hardware.layout import Layout, distance
-from codesign.hardware.nest_loops import PORTS
-from codesign.hardware.nest_plan import NestPlan, box_of, layouts_of
+from codesign.hardware.nest_plan import NestPlan, box_of
+from codesign.hardware.parameters import PORTS
 
 
 def nest_image(plan: NestPlan, registers: MappingABC[str, tuple[int, int]]) -> Image:
     """The registers and layouts of a plan on a machine with these registers."""
-    layouts = layouts_of(plan)
+    layouts = plan.dram_layouts
     w = RegisterWriter(registers)
     _write_dma(plan, layouts, w)
     _write_loader(plan, layouts, w)
@@ -72,7 +72,7 @@ def _write_loader(plan: NestPlan, layouts: MappingABC[str, Layout], w: RegisterW
     w.many("load_bound", [b - 1 for b in bounds], p.outer_loops)
     w.set("load_sum_loops", _sum_loops(plan, 0, n))
     for port in PORTS:
-        w.set(f"load_moves_{port}", _mask(plan.changes(port, plan.sp(port), 0, n)))
+        w.set(f"load_moves_{port}", _mask(plan.changes(port, plan.sp(port), n)))
         w.set(f"load_base_{port}", layouts[port].base)
         strides = [_dram_distance(plan, port, layouts[port], i) if i < plan.sp(port) else 0 for i in loops]
         w.many(f"load_dram_{port}", deltas(bounds, strides), p.outer_loops)
@@ -91,8 +91,8 @@ def _write_sequencer(plan: NestPlan, layouts: MappingABC[str, Layout], w: Regist
     out = [_dram_distance(plan, "O", layouts["O"], i) if i < plan.sp("O") else 0 for i in loops]
     w.many("seq_out", deltas(bounds, out), p.outer_loops)
     for port in PORTS:
-        w.set(f"seq_moves_{port}", _mask(plan.changes(port, plan.sp(port), 0, n)))
-        w.set(f"seq_local_moves_{port}", _mask(plan.changes(port, plan.loc(port), 0, n)))
+        w.set(f"seq_moves_{port}", _mask(plan.changes(port, plan.sp(port), n)))
+        w.set(f"seq_local_moves_{port}", _mask(plan.changes(port, plan.loc(port), n)))
         inside = [plan.sp(port) <= i < plan.loc(port) for i in loops]
         strides = [plan.chip_distance(port, i) if f else 0 for i, f in zip(loops, inside, strict=True)]
         w.many(f"seq_line_{port}", [line_address(p, d) for d in deltas(bounds, strides)], p.outer_loops)

@@ -4,21 +4,22 @@ G1 to G4 and G7 of docs/explanation/hardware.md: which mappings the family runs,
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
-from codesign.hardware.parameters import PARTIAL_BYTES, Control, Parameters
+from codesign.core.kept import kept
+from codesign.hardware.layout import along_axis
+from codesign.hardware.nest_walk import Nest
+from codesign.hardware.parameters import LOCAL, PARTIAL_BYTES, PORTS, SCRATCHPAD, Control, Parameters, machine_of_levels
 from codesign.hardware.sharing import Fold, shared_out
 from codesign.mapping.mapping import Mapping, Spatial, Storage, Temporal
 from codesign.mapping.validate import check_mapping
 from codesign.workloads.computation import Computation, Role, Tensor
-
-SCRATCHPAD, LOCAL = 1, 2
-"""Positions of the levels on chip."""
-
-PORTS = ("A", "B", "O")
 
 
 class TilesTooLargeError(UserError):
@@ -68,22 +69,9 @@ def parameters_of(
         UserError: The architecture is not DRAM, scratchpad, local memories.
     """
     check_family(architecture)
-    scratchpad, local = architecture.levels[SCRATCHPAD], architecture.levels[LOCAL]
-    assert scratchpad.capacity_bytes is not None and local.capacity_bytes is not None
+    local = architecture.levels[LOCAL]
     kept = {port for port, t in ports_of(computation).items() if t.name in local.keep or t.role.value in local.keep}
-    return Parameters(
-        name=name,
-        control=Control.NEST,
-        rows=scratchpad.fanout.y,
-        cols=scratchpad.fanout.x,
-        links=scratchpad.fanout.links,
-        banks=scratchpad.banks,
-        scratchpad_bytes=int(scratchpad.capacity_bytes),
-        local_bytes=int(local.capacity_bytes),
-        local=frozenset(kept),
-        bus_bytes=bus_bytes,
-        burst_bytes=burst_bytes,
-    )
+    return machine_of_levels(architecture, Control.NEST, kept, bus_bytes, burst_bytes, name)
 
 
 def check_family(architecture: Architecture) -> None:
@@ -119,9 +107,6 @@ class NestLoops:
         self.computation, self.mapping, self.p = computation, mapping, parameters
         self.names = [level.name for level in architecture.levels]
         self.tensors = ports_of(computation)
-        self._tiles: dict[tuple[str, int, bool], tuple[int, ...]] = {}
-        self._changes: dict[tuple[str, int, int, int], tuple[bool, ...]] = {}
-        self._along: dict[str, list[tuple[int, int, int]]] = {}
         self._read_nest()
         self._check()
         if parameters.folds:
@@ -157,7 +142,6 @@ class NestLoops:
         """Spatial loops along the axes with which results leave in the fewest lines (rule G7)."""
         moves = [any(self.moves_of("O", node.dim, step)) for node, step in self.spatial]
         self.spatial, self.fold = shared_out(self.spatial, moves, self.p)
-        self._along.clear()
 
     def _check(self) -> None:
         """Rules G1 to G3."""
@@ -179,9 +163,10 @@ class NestLoops:
                 f"the mapping has {self.n_seq} temporal loops outside the array's nest, the machine has {p.outer_loops} (rule G3)",
                 where=where, hint="generate it with more `outer_loops`",
             )  # fmt: skip
-        if self.used_rows > p.rows or self.used_cols > p.cols:
+        rows, cols = (math.prod(node.factor for node, _ in self.spatial if node.axis == axis) for axis in "yx")
+        if rows > p.rows or cols > p.cols:
             raise UserError(
-                f"the mapping uses {self.used_rows} x {self.used_cols} elements, the array has {p.rows} x {p.cols}",
+                f"the mapping uses {rows} x {cols} elements, the array has {p.rows} x {p.cols}",
                 where=where,
             )
         for port, tensor in self.tensors.items():
@@ -191,13 +176,11 @@ class NestLoops:
                 raise UserError(
                     f"operand {tensor.name!r} has {tensor.bits} bits, elements multiply 8 (rule G4)", where=where
                 )
-        used = sum(math.prod(self.tile(port, self.sp(port))) * self.chip_bytes(port) for port in PORTS)
+        used = sum(math.prod(self.tile(port)) * self.chip_bytes(port) for port in PORTS)
         capacity = p.lines * p.line_bytes
         if used > capacity:
             raise TilesTooLargeError("the scratchpad", used, capacity, where)
-        local = sum(
-            math.prod(self.tile(port, self.loc(port), local=True)) * self.chip_bytes(port) for port in sorted(p.local)
-        )
+        local = sum(math.prod(self.local_tile(port)) * self.chip_bytes(port) for port in p.local)
         if local > p.local_bytes:
             raise TilesTooLargeError("a local memory", local, p.local_bytes, where)
 
@@ -228,6 +211,18 @@ class NestLoops:
                     return i + 1
         return first
 
+    @cached_property
+    def nest(self) -> Nest:
+        """The sequencer's loops as compiled code takes them, the same in every layout."""
+        n = self.n_seq
+        return Nest(
+            np.array([x.factor for x in self.loops[:n]], np.int64),
+            self.n_loads,
+            np.array([self.changes(q, self.sp(q), n) for q in PORTS], np.bool_).reshape(3, n),
+            np.array([self.changes(q, self.loc(q), n) for q in PORTS], np.bool_).reshape(3, n),
+            np.array([any(self.move("O", i)) for i in range(n)], np.bool_),
+        )
+
     def move(self, port: str, loop: int) -> tuple[int, ...]:
         """What one iteration of a temporal loop moves, on each axis of the tensor."""
         return self._loop_moves[port][loop]
@@ -249,21 +244,43 @@ class NestLoops:
             for dim in self.computation.dims
         }
 
-    def tile(self, port: str, outside: int, local: bool = False) -> tuple[int, ...]:
-        """Extent of the tensor's tile inside so many temporal loops (C1); a local tile stands inside the spatial loops."""
-        known = self._tiles.get((port, outside, local))
-        if known is None:
-            known = self._tiles[port, outside, local] = self._tile(port, outside, local)
-        return known
+    @kept
+    def tile(self, port: str) -> tuple[int, ...]:
+        """Extent of the tensor's tile in the scratchpad (C1)."""
+        return self._extents(port, [*self.loops[self.sp(port) :], *(node for node, _ in self.spatial)])
 
-    def _tile(self, port: str, outside: int, local: bool) -> tuple[int, ...]:
+    @kept
+    def local_tile(self, port: str) -> tuple[int, ...]:
+        """Extent of the tensor's tile in a local memory, inside the spatial loops."""
+        return self._extents(port, self.loops[self.loc(port) :])
+
+    def _extents(self, port: str, inside: Iterable[TemporalLoop | Spatial]) -> tuple[int, ...]:
         sizes = dict.fromkeys(self.computation.dims, 1)
-        for item in self.loops[outside:]:
-            sizes[item.dim] *= item.factor
-        if not local:
-            for node, _ in self.spatial:
-                sizes[node.dim] *= node.factor
+        for loop in inside:
+            sizes[loop.dim] *= loop.factor
         return tuple(axis.extent(sizes) for axis in self.tensors[port].axes)
+
+    @kept
+    def order(self, port: str) -> tuple[int, ...]:
+        """Axes from the outermost to the innermost: the wider an axis is spread over the array, the further in it lies.
+
+        Of results, axes spread over columns lie further in than those spread over rows: columns share lines, rows do not.
+        """
+        spread = [0] * len(self.tensors[port].axes)
+        wide, side = [False] * len(spread), port == "O" and self.p.overlaps
+        for node, step in self.spatial:
+            for a, move in enumerate(self.moves_of(port, node.dim, step)):
+                wide[a] = wide[a] or (side and move != 0 and node.axis == "x")
+                spread[a] += abs(move) * (node.factor - 1)
+        return tuple(sorted(range(len(spread)), key=lambda a: (spread[a] > 0, wide[a], spread[a], a)))
+
+    @kept
+    def cut(self, port: str) -> dict[str, int]:
+        """Dimensions that alone make up an axis of the tensor, in steps of one: its number by dimension."""
+        axes = self.tensors[port].axes
+        terms = [[(d, c) for d, c in axis.terms if self.computation.sizes[d] > 1] for axis in axes]
+        used = [d for found in terms for d, _ in found]
+        return {t[0][0]: a for a, t in enumerate(terms) if len(t) == 1 and t[0][1] == 1 and used.count(t[0][0]) == 1}
 
     @property
     def used_rows(self) -> int:
@@ -275,13 +292,9 @@ class NestLoops:
         """Columns of the array in use."""
         return math.prod(count for _, count, _ in self.along("x"))
 
+    @kept
     def along(self, axis: str) -> list[tuple[int, int, int]]:
         """The spatial loops of an axis, the outermost first: number, iterations, and what one of these steps in iterations of the loop."""
-        if axis not in self._along:
-            self._along[axis] = self._loops_along(axis)
-        return self._along[axis]
-
-    def _loops_along(self, axis: str) -> list[tuple[int, int, int]]:
         found = []
         for k, (node, _) in enumerate(self.spatial):
             if self.fold is not None and self.fold.loop == k:
@@ -296,30 +309,19 @@ class NestLoops:
         """Elements between those in use that have no iteration: what the last row of a folded loop leaves free."""
         if self.fold is None:
             return frozenset()
-        number, parts = self.fold.loop, []
-        for axis, used in (("y", self.used_rows), ("x", self.used_cols)):
-            at, inside = [0] * used, 1
-            for k, count, step in reversed(self.along(axis)):
-                if k == number:
-                    at = [i // inside % count * step for i in range(used)]
-                inside *= count
-            parts.append(at)
+        number = self.fold.loop
+        rows, cols = (along_axis([(n, step * (k == number)) for k, n, step in self.along(axis)]) for axis in "yx")
         most = self.spatial[number][0].factor
-        return frozenset((y, x) for y, r in enumerate(parts[0]) for x, c in enumerate(parts[1]) if r + c >= most)
+        return frozenset((y, x) for y, r in enumerate(rows) for x, c in enumerate(cols) if r + c >= most)
 
-    def changes(self, port: str, outside: int, first: int, last: int) -> tuple[bool, ...]:
-        """By temporal loop of [first, last): whether the tile inside `outside` loops moves when that loop advances."""
-        asked = (port, outside, first, last)
-        if asked not in self._changes:
-            self._changes[asked] = tuple(self._changed(*asked))
-        return self._changes[asked]
-
-    def _changed(self, port: str, outside: int, first: int, last: int) -> list[bool]:
-        moves, found = self._loop_moves[port], [False] * (last - first)
+    @kept
+    def changes(self, port: str, outside: int, last: int) -> tuple[bool, ...]:
+        """By temporal loop up to `last`: whether the tile inside `outside` loops moves when that loop advances."""
+        moves, found = self._loop_moves[port], [False] * last
         inside = [0] * len(self.tensors[port].axes)  # what the loops further in come back from
-        for i in range(outside - 1, first - 1, -1):
+        for i in range(outside - 1, -1, -1):
             if i < last:
-                found[i - first] = any(a != b for a, b in zip(moves[i], inside, strict=True))
+                found[i] = any(a != b for a, b in zip(moves[i], inside, strict=True))
             count = self.loops[i].factor - 1
             inside = [b + count * a for a, b in zip(moves[i], inside, strict=True)]
-        return found
+        return tuple(found)

@@ -4,22 +4,30 @@ G2 and G5 of docs/explanation/hardware.md: where tiles lie, in DRAM, in the scra
 """
 
 from collections import Counter
+from collections.abc import Iterator
 from collections.abc import Mapping as MappingABC
 from copy import copy
 from fractions import Fraction
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Self
 
 from codesign.arch.architecture import Architecture, Links
 from codesign.core.errors import UserError
-from codesign.hardware.image import (
-    place,
-    strides_of,
-)
+from codesign.core.kept import kept, kept_by
+from codesign.hardware.image import place, strides_of
 from codesign.hardware.lanes import Element, Emissions, Start, Window, lines_served, operand_windows, result_emissions
-from codesign.hardware.layout import Box, Layout, LayoutKind, Place, box_of_places, distance, strides_by_place
-from codesign.hardware.nest_loops import PORTS, NestLoops
-from codesign.hardware.parameters import PARTIAL_BYTES, WORD_BYTES, Parameters
+from codesign.hardware.layout import (
+    Box,
+    Layout,
+    LayoutKind,
+    Place,
+    along_axis,
+    box_of_places,
+    distance,
+    strides_by_place,
+)
+from codesign.hardware.nest_loops import NestLoops
+from codesign.hardware.parameters import PARTIAL_BYTES, PORTS, WORD_BYTES, Parameters
 from codesign.mapping.layout import Digit, TensorLayout
 from codesign.mapping.mapping import Mapping
 from codesign.workloads.computation import Computation
@@ -46,8 +54,6 @@ class NestPlan(NestLoops):
     ) -> None:
         super().__init__(computation, architecture, mapping, parameters)
         self.layout, self.results_first = layout, False
-        self._orders: dict[str, tuple[int, ...]] = {}
-        self._cuts: dict[str, dict[str, int]] = {}
         given = {item.tensor: item for item in mapping.layouts}
         for port, tensor in self.tensors.items():
             if tensor.name in given:  # refused before anything is generated
@@ -57,27 +63,9 @@ class NestPlan(NestLoops):
         """The same mapping with tensors that lie in another way, or with a second place for results before any other."""
         other = copy(self)
         other.layout, other.results_first = layout, results_first
-        for name in _of_layout():
+        for name in kept_by(NestPlan):  # what the loops alone say stays
             other.__dict__.pop(name, None)
         return other
-
-    def order(self, port: str) -> tuple[int, ...]:
-        """Axes from the outermost to the innermost: the wider an axis is spread over the array, the further in it lies.
-
-        Of results, axes spread over columns lie further in than those spread over rows: columns share lines, rows do not.
-        """
-        if port not in self._orders:
-            self._orders[port] = self._order(port)
-        return self._orders[port]
-
-    def _order(self, port: str) -> tuple[int, ...]:
-        spread = [0] * len(self.tensors[port].axes)
-        wide, side = [False] * len(spread), port == "O" and self.p.overlaps
-        for node, step in self.spatial:
-            for a, move in enumerate(self.moves_of(port, node.dim, step)):
-                wide[a] = wide[a] or (side and move != 0 and node.axis == "x")
-                spread[a] += abs(move) * (node.factor - 1)
-        return tuple(sorted(range(len(spread)), key=lambda a: (spread[a] > 0, wide[a], spread[a], a)))
 
     @cached_property
     def places(self) -> dict[str, tuple[Place, ...]]:
@@ -106,7 +94,7 @@ class NestPlan(NestLoops):
             if step == 1 and count == tensor.axes[axis].extent(sizes):
                 found.append(self._whole(port, axis))
                 continue
-            cut = self._cut(port).items()
+            cut = self.cut(port).items()
             fits = [x for x in loops if (axis, step, count) == next(((a, *x[1:3]) for d, a in cut if d == x[0]), None)]
             if not fits or fits[0] in taken:
                 digit = Digit(str(tensor.axes[axis]), step, count)
@@ -122,28 +110,16 @@ class NestPlan(NestLoops):
             found.append(place)
         return tuple(found)
 
-    def _cut(self, port: str) -> dict[str, int]:
-        """Dimensions that alone make up an axis of the tensor, in steps of one: its number by dimension."""
-        if port not in self._cuts:
-            self._cuts[port] = self._cut_axes(port)
-        return self._cuts[port]
-
-    def _cut_axes(self, port: str) -> dict[str, int]:
-        axes = self.tensors[port].axes
-        terms = [[(d, c) for d, c in axis.terms if self.computation.sizes[d] > 1] for axis in axes]
-        used = [d for found in terms for d, _ in found]
-        return {t[0][0]: a for a, t in enumerate(terms) if len(t) == 1 and t[0][1] == 1 and used.count(t[0][0]) == 1}
-
     def _whole(self, port: str, axis: int) -> Place:
         extents = self.tensors[port].axes[axis].extent(self.computation.sizes)
-        return Place(axis, 1, extents, self.tile(port, self.sp(port))[axis])
+        return Place(axis, 1, extents, self.tile(port)[axis])
 
     def _plain_places(self, port: str) -> tuple[Place, ...]:
         return tuple(self._whole(port, axis) for axis in self.order(port))
 
     def _blocked_places(self, port: str) -> tuple[Place, ...]:
         """Loops outside the tile, whole axes, loops within it, whole axes that are spread over the array, what is spread."""
-        sp, cut = self.sp(port), self._cut(port)
+        sp, cut = self.sp(port), self.cut(port)
         outer: list[Place] = []
         inner: list[Place] = []
         spread: list[Place] = []
@@ -168,7 +144,7 @@ class NestPlan(NestLoops):
                 moves = any(self.moves_of(port, node.dim, step)[axis] for node, step in self.spatial)
                 (wide if moves else whole).append(self._whole(port, axis))
         if port in self._grouped:
-            shape = self.tile(port, self.loc(port), local=True)
+            shape = self.local_tile(port)
             local = {
                 x: x.count for x in inner if x.temporal is not None and x.temporal >= self.loc(port) and x.step == 1
             }
@@ -209,7 +185,7 @@ class NestPlan(NestLoops):
     @property
     def groups_partly(self) -> bool:
         """Whether a local tile of an operand has a number of words along an axis that is no multiple of four."""
-        return any(n % 4 for q in self.p.local & {"A", "B"} for n in self.tile(q, self.loc(q), local=True) if n > 1)
+        return any(n % 4 for q in self.p.local & {"A", "B"} for n in self.local_tile(q) if n > 1)
 
     @cached_property
     def tile_bytes(self) -> dict[str, int]:
@@ -226,18 +202,10 @@ class NestPlan(NestLoops):
         """Bytes in the scratchpad that one iteration of a temporal loop within the tile moves."""
         return distance(self.places[port], self.chip_strides[port], self.move(port, loop), loop, True)
 
+    @kept
     def local_words(self, port: str) -> list[tuple[int, int, int]]:
         """The words of a local tile as loops, innermost first: (bound, bytes in the scratchpad, bytes in the local memory)."""
-        if port not in self._words:
-            self._words[port] = self._local_words(port)
-        return self._words[port]
-
-    @cached_property
-    def _words(self) -> dict[str, list[tuple[int, int, int]]]:
-        return {}
-
-    def _local_words(self, port: str) -> list[tuple[int, int, int]]:
-        shape, local = self.tile(port, self.loc(port), local=True), self.local_strides(port)
+        shape, local = self.local_tile(port), self.local_strides(port)
         found = []
         for x, stride in zip(self.places[port], self.chip_strides[port], strict=True):
             if x.whole:
@@ -253,11 +221,10 @@ class NestPlan(NestLoops):
 
     def local_strides(self, port: str) -> tuple[int, ...]:
         """Bytes a step on each axis moves in a local memory; the axis of the words that enter at once is the innermost."""
-        padded = port in self._padded_locally
-        return self._local_strides(port, padded)
+        return self._local_strides(port, port in self._padded_locally)
 
     def _local_strides(self, port: str, padded: bool) -> tuple[int, ...]:
-        shape, last = list(self.tile(port, self.loc(port), local=True)), self.places[port][-1]
+        shape, last = list(self.local_tile(port)), self.places[port][-1]
         order = list(range(len(shape)))
         if self.p.fills_wide and port in "AB" and last.step == 1:
             order.sort(key=lambda a: a == last.axis)
@@ -265,18 +232,10 @@ class NestPlan(NestLoops):
             shape[last.axis] = -(-shape[last.axis] // size) * size
         return strides_of(shape, tuple(order), self.chip_bytes(port))
 
+    @kept
     def _local_size(self, port: str, padded: bool) -> int:
         """Bytes that a tile takes in a local memory; those of a padded one are whole groups."""
-        if (port, padded) not in self._sizes:
-            self._sizes[port, padded] = self._size_of(port, padded)
-        return self._sizes[port, padded]
-
-    @cached_property
-    def _sizes(self) -> dict[tuple[str, bool], int]:
-        return {}
-
-    def _size_of(self, port: str, padded: bool) -> int:
-        shape, strides = self.tile(port, self.loc(port), local=True), self._local_strides(port, padded)
+        shape, strides = self.local_tile(port), self._local_strides(port, padded)
         outermost = max(range(len(shape)), key=lambda a: (strides[a], shape[a]))
         size = shape[outermost] * strides[outermost]
         at_once = bytes_at_once(shape[self.places[port][-1].axis]) if padded else 1
@@ -329,17 +288,11 @@ class NestPlan(NestLoops):
         sizes = [n for n in (1, 2, 4) if n < words[0][0] + 2 and all(d % n == 0 for d in places)]
         return min(sizes, key=lambda n: (-(-words[0][0] // n) * self._lines(port, n), n)) if sizes[1:] else 1
 
+    @kept
     def _lines(self, port: str, size: int) -> int:
         """How many lines serve the elements with so many bytes at once."""
-        if (port, size) not in self._lines_served:
-            shared = self.p.links is not Links.NONE
-            found = lines_served(self.times(port), self.p.line_bytes, self._begins(port), shared, size)
-            self._lines_served[port, size] = found
-        return self._lines_served[port, size]
-
-    @cached_property
-    def _lines_served(self) -> dict[tuple[str, int], int]:
-        return {}
+        shared = self.p.links is not Links.NONE
+        return lines_served(self.times(port), self.p.line_bytes, self._begins(port), shared, size)
 
     def grouped_words(self, port: str) -> list[tuple[int, int, int]]:
         """`local_words`, in groups of those that enter at once."""
@@ -353,30 +306,15 @@ class NestPlan(NestLoops):
         """Bytes in a local memory that one iteration of a temporal loop moves."""
         return sum(m * s for m, s in zip(self.move(port, loop), self.local_strides(port), strict=True))
 
+    @kept
     def spread(self, port: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Bytes from the tile's address that each row, and each column, adds."""
-        if port not in self._spreads:
-            self._spreads[port] = self._spread(port)
-        return self._spreads[port]
-
-    @cached_property
-    def _spreads(self) -> dict[str, tuple[tuple[int, ...], tuple[int, ...]]]:
-        return {}
-
-    def _spread(self, port: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
         places, strides = self.places[port], self.chip_strides[port]
-        found = {}
-        for axis, used in (("y", self.used_rows), ("x", self.used_cols)):
-            offsets = [0] * used
-            inside = 1
-            for n, count, times in reversed(self.along(axis)):
-                node, step = self.spatial[n]
-                step_bytes = times * distance(places, strides, self.moves_of(port, node.dim, step), n, False)
-                for k in range(used):
-                    offsets[k] += k // inside % count * step_bytes
-                inside *= count
-            found[axis] = tuple(offsets)
-        return found["y"], found["x"]
+        far = [
+            distance(places, strides, self.moves_of(port, x.dim, s), n, False) for n, (x, s) in enumerate(self.spatial)
+        ]
+        rows, cols = (along_axis([(count, times * far[n]) for n, count, times in self.along(axis)]) for axis in "yx")
+        return rows, cols
 
     def offsets(self, port: str) -> dict[Element, int]:
         """By element at work, bytes from the tile's address to what it wants."""
@@ -384,17 +322,9 @@ class NestPlan(NestLoops):
         places = ((y, x, r + c) for y, r in enumerate(rows) for x, c in enumerate(cols))
         return {(y, x): at for y, x, at in places if (y, x) not in self.resting}
 
+    @kept
     def times(self, port: str) -> dict[int, int]:
         """By distance from the tile's address, the elements at work that want what lies there."""
-        if port not in self._times:
-            self._times[port] = self._times_of(port)
-        return self._times[port]
-
-    @cached_property
-    def _times(self) -> dict[str, dict[int, int]]:
-        return {}
-
-    def _times_of(self, port: str) -> dict[int, int]:
         if self.resting:
             return Counter(self.offsets(port).values())
         rows, cols = self.spread(port)
@@ -415,7 +345,7 @@ class NestPlan(NestLoops):
         step = aligned if sum(aligned.values()) <= capacity else size
         left = capacity - sum(step.values())
         places = dict.fromkeys(PORTS, 1)
-        moving = [port for port in PORTS if any(self.changes(port, self.sp(port), 0, self.n_loads))]
+        moving = [port for port in PORTS if any(self.changes(port, self.sp(port), self.n_loads))]
         for most in range(2, self.p.most_places + 1):
             for port in sorted(moving, key=lambda q: (self.results_first and most == 2 and q != "O", step[q])):
                 if (
@@ -458,7 +388,7 @@ class NestPlan(NestLoops):
         left = self.p.local_bytes - sum(size.values())
         two: set[str] = set()
         for q in sorted(set(size) - {"O"}, key=lambda q: (size[q], q)):
-            if self.p.fills_beside and size[q] <= left and any(self.changes(q, self.loc(q), 0, self.n_seq)):
+            if self.p.fills_beside and size[q] <= left and any(self.changes(q, self.loc(q), self.n_seq)):
                 two.add(q)
                 left -= size[q]
         return two
@@ -466,22 +396,26 @@ class NestPlan(NestLoops):
     @cached_property
     def dram_layouts(self) -> dict[str, Layout]:
         """By port, where its tensor lies in DRAM."""
-        return _layouts(self)
+        wanted = []
+        for port, tensor in self.tensors.items():
+            shape = tuple(axis.extent(self.computation.sizes) for axis in tensor.axes)
+            parts = tuple((x.axis, x.step, x.count) for x in self.places[port])
+            wanted.append(Layout(tensor.name, 0, shape, parts, tensor.bits // 8))
+        placed, _ = place(wanted)
+        return dict(zip(self.tensors, placed, strict=True))
 
     def _begins(self, port: str) -> Start:
         """Where the lines of the array begin."""
-        if self.p.halved_banks:
-            return Start.ANY
-        return Start.WORD if self._aligned(port) else Start.WITHIN
+        return Start.of(self.p, self._distances(port))
 
-    def _aligned(self, port: str) -> bool:
-        """Whether every address of the array's is a multiple of a bank's word."""
-        distances = [self.chip_distance(port, i) for i in range(self.sp(port), len(self.loops))]
+    def _distances(self, port: str) -> Iterator[int]:
+        """By which addresses of the array lie apart."""
+        yield from (self.chip_distance(port, i) for i in range(self.sp(port), len(self.loops)))
         if port in self.p.local:
-            distances += [stride for _, stride, _ in self.grouped_words(port)]
+            yield from (stride for _, stride, _ in self.grouped_words(port))
         if port == "O":
-            distances += self.spread(port)[0]
-        return all(d % WORD_BYTES == 0 for d in (*distances, *self.halves[port]))
+            yield from self.spread(port)[0]
+        yield from self.halves[port]
 
     @cached_property
     def windows(self) -> dict[str, tuple[Window, ...]]:
@@ -504,12 +438,6 @@ class NestPlan(NestLoops):
         return result_emissions(rows, cols, self.p.line_bytes, self._begins("O"), shared, self.resting)
 
 
-@cache
-def _of_layout() -> tuple[str, ...]:
-    """What a plan finds anew in another layout; what its loops alone say stays."""
-    return tuple(name for name, x in vars(NestPlan).items() if isinstance(x, cached_property))
-
-
 def bytes_at_once(words: int) -> int:
     """Bytes in which so many words side by side enter a local memory.
 
@@ -526,21 +454,6 @@ def groups_in(words: int) -> int:
     [1, 1, 1, 1, 2, 2]
     """
     return -(-words // bytes_at_once(words))
-
-
-def layouts_of(plan: NestPlan) -> dict[str, Layout]:
-    """Where the tensors lie in DRAM, by port."""
-    return plan.dram_layouts
-
-
-def _layouts(plan: NestPlan) -> dict[str, Layout]:
-    wanted = []
-    for port, tensor in plan.tensors.items():
-        shape = tuple(axis.extent(plan.computation.sizes) for axis in tensor.axes)
-        parts = tuple((x.axis, x.step, x.count) for x in plan.places[port])
-        wanted.append(Layout(tensor.name, 0, shape, parts, tensor.bits // 8))
-    placed, _ = place(wanted)
-    return dict(zip(plan.tensors, placed, strict=True))
 
 
 def box_of(plan: NestPlan, port: str) -> Box:

@@ -4,11 +4,12 @@ What a program or a mapping may change (bounds, strides, tiles, which processing
 `codesign.hardware.registers`.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 
-from codesign.arch.architecture import Links
+from codesign.arch.architecture import Architecture, Links
 from codesign.core.errors import UserError
 
 WORD_BYTES = 8
@@ -19,6 +20,13 @@ PARTIAL_BYTES = 4
 
 LOCAL_WORD_BYTES = 4
 """One access of a local memory."""
+
+
+PORTS = ("A", "B", "O")
+"""Of the array: two operands and the result."""
+
+SCRATCHPAD, LOCAL = 1, 2
+"""Positions of an architecture's levels on chip."""
 
 
 class Control(Enum):
@@ -189,6 +197,11 @@ class Parameters:
         return (self.line_bytes - 1).bit_length()
 
     @property
+    def address_bits(self) -> int:
+        """Bits of an address of the scratchpad: a byte in a line in the low ones, the line above."""
+        return self.row_bits + self.offset_bits
+
+    @property
     def local_bits(self) -> int:
         """Bits of a byte address in a local memory."""
         return (self.local_bytes - 1).bit_length()
@@ -212,3 +225,24 @@ class Parameters:
     def column_cycles(self) -> int:
         """Cycles from a product to the sum of its column: a hop a row, or one registered tree."""
         return self.rows if self.links is Links.SYSTOLIC else 1
+
+
+def machine_of_levels(
+    architecture: Architecture, control: Control, local: Iterable[str], bus_bytes: int, burst_bytes: int, name: str
+) -> Parameters:
+    """The machine for an architecture of DRAM, a scratchpad and local memories of known capacities.
+
+    Args:
+        architecture: The design.
+        control: Who drives the machine.
+        local: The ports whose tensors the local memories keep.
+        bus_bytes: Of a beat.
+        burst_bytes: Of the longest burst.
+        name: Of its top module.
+    """
+    level, inner = architecture.levels[SCRATCHPAD], architecture.levels[LOCAL]
+    assert level.capacity_bytes is not None and inner.capacity_bytes is not None
+    rows, cols, sizes = level.fanout.y, level.fanout.x, (int(level.capacity_bytes), int(inner.capacity_bytes))
+    return Parameters(
+        name, control, rows, cols, level.fanout.links, level.banks, *sizes, frozenset(local), bus_bytes, burst_bytes
+    )

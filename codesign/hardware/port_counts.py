@@ -8,7 +8,9 @@ from codesign.arch.architecture import Links
 from codesign.cost.cost import Cost
 from codesign.hardware.layout import Box
 from codesign.hardware.parameters import PARTIAL_BYTES
-from codesign.hardware.streams import DRAIN, FILL_A, FILL_B, PRELOAD, RUN, CoreImage
+from codesign.hardware.streams import CoreImage
+from codesign.hardware.words import Command
+from codesign.workloads.computation import Computation
 
 
 @dataclass(frozen=True)
@@ -30,16 +32,11 @@ class PortCounts:
     updated: float
 
 
-def counts_of_cost(cost: Cost, output: str, widths: Mapping[str, int]) -> PortCounts:
-    """What the cost model counts of a mapping whose every step has the size that the mapping says.
-
-    Args:
-        cost: Of the mapping.
-        output: Name of the result.
-        widths: By tensor, bytes of an element in DRAM.
-    """
+def counts_of_cost(cost: Cost, computation: Computation) -> PortCounts:
+    """What the cost model counts of a computation's mapping whose every step has the size that the mapping says."""
     dram, scratchpad = cost.levels[0].tensors, cost.levels[1].tensors
-    chip = {t.tensor: PARTIAL_BYTES if t.tensor == output else 1 for t in scratchpad}
+    widths = {t.name: t.bits // 8 for t in computation.tensors}
+    chip = {t.name: PARTIAL_BYTES if t.is_output else 1 for t in computation.tensors}
     return PortCounts(
         cost.compute_cycles,
         sum(t.reads * widths[t.tensor] for t in dram),
@@ -57,25 +54,22 @@ def counts_of_program(made: CoreImage) -> PortCounts:
     Old sums that runs add to are left out: they are no more than the results, which have a port of the same width.
     """
     image, p = made.image, made.image.parameters
-    items = {
-        kind: sum(s.items for s in made.shapes if s.kind == kind) for kind in (FILL_A, FILL_B, PRELOAD, RUN, DRAIN)
-    }
     reads: dict[str, float] = {}
-    for kind, port in ((FILL_A, "A"), (FILL_B, "B")):
+    for kind, port in ((Command.FILL_A, "A"), (Command.FILL_B, "B")):
         if port in image.layouts:
-            steps = items[kind if port in p.local else RUN]
+            steps = made.items(kind if port in p.local else Command.RUN)
             reads[image.layouts[port].tensor] = steps * float(sum(w.words for w in image.windows[port]))
     e = image.emissions
     words = len(e.group) * len(e.window) if p.links is Links.NONE else max(1, len(e.head))
-    reads[image.layouts["O"].tensor] = items[PRELOAD] * max(1, len(e.head)) * PARTIAL_BYTES
+    reads[image.layouts["O"].tensor] = made.items(Command.PRELOAD) * max(1, len(e.head)) * PARTIAL_BYTES
     loads = [t for t in made.transfers if not t[4]]
     return PortCounts(
-        items[RUN],
+        made.items(Command.RUN),
         sum(box_bytes(t[0]) for t in loads),
         sum(box_bytes(t[0]) for t in made.transfers if t[4]),
         reads,
         sum(box_bytes(t[0]) // t[2] * (PARTIAL_BYTES if t[3] else 1) for t in loads),
-        items[DRAIN if "O" in p.local else RUN] * words * PARTIAL_BYTES,
+        made.items(Command.DRAIN if "O" in p.local else Command.RUN) * words * PARTIAL_BYTES,
     )
 
 

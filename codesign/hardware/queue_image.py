@@ -12,35 +12,14 @@ import numpy as np
 
 from codesign.arch.architecture import Links
 from codesign.core.errors import UserError
+from codesign.core.kept import kept
 from codesign.hardware.core_blocks import LocalTiles
-from codesign.hardware.core_plan import PORTS, CorePlan
-from codesign.hardware.image import (
-    PATIENCE_CYCLES,
-    Image,
-    array_settings,
-    deltas,
-    line_address,
-    strides_of,
-)
+from codesign.hardware.core_plan import CorePlan
+from codesign.hardware.image import PATIENCE_CYCLES, Image, array_settings, deltas, line_address, strides_of
 from codesign.hardware.lanes import Element, Emissions, Start, Window, operand_windows, result_emissions
 from codesign.hardware.layout import Box, Layout
-from codesign.hardware.parameters import PARTIAL_BYTES, WORD_BYTES
+from codesign.hardware.parameters import PARTIAL_BYTES, PORTS
 from codesign.hardware.streams import (
-    DRAIN,
-    END,
-    FENCE,
-    FILL_A,
-    FILL_B,
-    FIRST,
-    LAUNCH,
-    LOAD,
-    LOAD_RESULT,
-    PRELOAD,
-    RUN,
-    SIGNALS,
-    STORE,
-    WAIT,
-    WAIT_STORES,
     CommandShape,
     CoreImage,
     Launch,
@@ -50,6 +29,7 @@ from codesign.hardware.streams import (
     events_of,
     waits_of,
 )
+from codesign.hardware.words import FENCE_BIT, FIRST_BIT, SIGNAL_BIT, Command, DmaCommand, Opcode
 from codesign.tensorization.program import Call, Operand, Transfer, Zero
 
 Write = tuple[str, int]
@@ -75,7 +55,6 @@ class _Encoder:
         self.tile: tuple[int, ...] | None = None
         name = self.core.stationary_tensor(plan.choice)
         self.tiles = None if name is None else LocalTiles(self.core, plan.program.schedule, name)
-        self.sizes: dict[tuple[tuple[int, ...], ...], dict[str, int]] = {}
         self.fills: dict[tuple[int, ...], tuple[list[Write], int]] = {}
         self.boxes: dict[tuple[str, str, tuple[int, ...]], tuple[Box, list[Write]]] = {}
         self.runs: dict[tuple[int, ...], tuple[list[Write], dict[str, list[Write]]]] = {}
@@ -94,11 +73,11 @@ class _Encoder:
     def run(self) -> CoreImage:
         names = {b.name: b.tensor for b in self.plan.program.buffers}
         output = self.plan.choice.computation.output.name
-        self.words_aligned = dict.fromkeys(PORTS, True)
+        self.begins: dict[str, set[int]] = {port: set() for port in PORTS}  # addresses at which blocks begin
         for call in (i for i in self.plan.instructions if isinstance(i, Call)):
             for o in (*call.operands, call.output):
-                if o.buffer is not None and self.plan.address(o) % WORD_BYTES:
-                    self.words_aligned[self.plan.port_of[o.name]] = False
+                if o.buffer is not None:
+                    self.begins[self.plan.port_of[o.name]].add(self.plan.address(o))
         for instruction in self.plan.instructions:
             if isinstance(instruction, Call):
                 self._call(instruction)
@@ -153,18 +132,16 @@ class _Encoder:
         plan, p = self.plan, self.p
         layout = next(x for x in plan.layouts.values() if x.tensor == tensor)
         buffer, strides = plan.buffers[t.buffer], plan.buffer_strides[t.buffer]
-        in_dram = strides_of(layout.shape, plan.order[t.buffer], layout.element_bytes)
-        dram = layout.base + sum(a * s for a, s in zip(t.dram, in_dram, strict=True))
         start = plan.halves[t.buffer][int(key.rsplit("/", 1)[1])]
         at = start + sum(a * s for a, s in zip(t.at, strides, strict=True))
         stores = t.op == "store"
         engine = "write" if stores else "read"
         if (engine, t.buffer, t.shape) not in self.boxes:
-            self.boxes[engine, t.buffer, t.shape] = self._box_writes(t, layout, in_dram, engine)
+            self.boxes[engine, t.buffer, t.shape] = self._box_writes(t, layout, engine)
         box, around = self.boxes[engine, t.buffer, t.shape]
         wanted = [
             (f"{engine}_run_bytes_box", box.run_bytes),
-            ("transfer_dram", dram),
+            ("transfer_dram", layout.address(t.dram)),
             ("transfer_line", line_address(p, at)),
             *around,
         ]
@@ -173,17 +150,16 @@ class _Encoder:
             if not stores:
                 self.touched[t.buffer] = np.ones(buffer.shape, np.bool_)
         writes = changed(self.dma_shadow, wanted)
-        kind = STORE if stores else (LOAD_RESULT if is_output else LOAD)
+        kind = DmaCommand.STORE if stores else (DmaCommand.LOAD_RESULT if is_output else DmaCommand.LOAD)
         self.q.dma.append(Launch(writes, kind | self._fence(key, kind), after))
         self.q.dma_use[key] = len(self.q.dma) - 1
         self.q.transfers.append((box, at, layout.element_bytes, is_output, stores))
 
-    def _box_writes(
-        self, t: Transfer, layout: Layout, in_dram: tuple[int, ...], engine: str
-    ) -> tuple[Box, list[Write]]:
+    def _box_writes(self, t: Transfer, layout: Layout, engine: str) -> tuple[Box, list[Write]]:
         """A transfer's runs with the loops around them, and what all transfers of its shape write of these."""
         plan, p = self.plan, self.p
         buffer, strides = plan.buffers[t.buffer], plan.buffer_strides[t.buffer]
+        in_dram = strides_of(layout.shape, plan.order[t.buffer], layout.element_bytes)
         run, rest = layout.element_bytes, list(plan.order[t.buffer])
         while rest:
             axis = rest.pop()
@@ -204,18 +180,18 @@ class _Encoder:
 
     def _fence(self, key: str, kind: int) -> int:
         """FENCE where the other engine must be at rest first: sums come back after stores; a buffer is stored that nothing has used since its load."""
-        if not self.p.overlaps or kind == LOAD:
+        if not self.p.overlaps or kind == DmaCommand.LOAD:
             return 0
-        if kind == LOAD_RESULT:
-            return FENCE
+        if kind == DmaCommand.LOAD_RESULT:
+            return 1 << FENCE_BIT
         last = self.q.dma_use.get(key)
-        return FENCE if last is not None and self.q.array_since.get(key) != last else 0
+        return (last is not None and self.q.array_since.get(key) != last) << FENCE_BIT
 
     # ------------------------------------------------------------------ calls
     def _call(self, call: Call) -> None:
         plan = self.plan
         operands = {plan.port_of[o.name]: o for o in (*call.operands, call.output)}
-        valid = self._valid(operands)
+        valid = self._valid(*(o.shape for o in operands.values()))
         self._settle(operands)
         self._enter_tile(call, operands)
         slot = self._slot(operands, valid)
@@ -233,7 +209,7 @@ class _Encoder:
             elif o.buffer is not None:
                 wanted.append((f"at_{port}", line_address(self.p, self._address(o))))
         steps = math.prod(valid[i] for i in plan.follow)
-        self._launch(wanted, RUN | (FIRST if first else 0), used, CommandShape(RUN, steps))
+        self._launch(wanted, Command.RUN | first << FIRST_BIT, used, CommandShape(Command.RUN, steps))
 
     def _run_writes(
         self, operands: MappingABC[str, Operand], valid: dict[str, int]
@@ -255,17 +231,12 @@ class _Encoder:
                 by_port[port] = _levels(f"run_line_{port}", [line_address(self.p, d) for d in moved], levels)
         return shared, by_port
 
-    def _valid(self, operands: MappingABC[str, Operand]) -> dict[str, int]:
-        """Valid iterations of each index, read off the operands' shapes."""
-        shapes = tuple([o.shape for o in operands.values()])
-        if shapes not in self.sizes:
-            self.sizes[shapes] = self._read_valid(operands)
-        return self.sizes[shapes]
-
-    def _read_valid(self, operands: MappingABC[str, Operand]) -> dict[str, int]:
+    @kept
+    def _valid(self, *shapes: tuple[int, ...]) -> dict[str, int]:
+        """Valid iterations of each index, read off the shapes of a call's operands and result."""
         found = {}
-        for port, o in operands.items():
-            for axis, length in zip(self.plan.intrinsic_tensor[port].axes, o.shape, strict=True):
+        for port, shape in zip(PORTS, shapes, strict=True):
+            for axis, length in zip(self.plan.intrinsic_tensor[port].axes, shape, strict=True):
                 if len(axis.terms) == 1 and axis.terms[0][1] == 1:
                     found[axis.terms[0][0]] = length
         return found
@@ -288,14 +259,8 @@ class _Encoder:
 
     def _begins(self, port: str, o: Operand, rows: Sequence[int] = ()) -> Start:
         """Where the lines of the array begin."""
-        if self.p.halved_banks:
-            return Start.ANY
-        return Start.WORD if self._aligned(port, o, rows) else Start.WITHIN
-
-    def _aligned(self, port: str, o: Operand, rows: Sequence[int] = ()) -> bool:
-        """Whether every address at which a window begins is a multiple of a bank's word."""
         steps = [self.plan.distance(port, o, i) for i in self.plan.follow]
-        return self.words_aligned[port] and all(d % WORD_BYTES == 0 for d in (*steps, *rows))
+        return Start.of(self.p, (*self.begins[port], *steps, *rows))
 
     def _limits(self, valid: MappingABC[str, int]) -> list[tuple[str, int]]:
         """Rows and columns in use; an index along both axes fills whole rows first."""
@@ -338,10 +303,10 @@ class _Encoder:
         if self.stationary == "O":
             fresh = self._first(o, mark=False)
             if not fresh:
-                self._local_command(PRELOAD, o, slot, valid)
+                self._local_command(Command.PRELOAD, o, slot, valid)
             self.dirty[slot] = (o, dict(valid))
         else:
-            self._local_command(FILL_A if self.stationary == "A" else FILL_B, o, slot, valid)
+            self._local_command(Command.FILL_A if self.stationary == "A" else Command.FILL_B, o, slot, valid)
         return slot
 
     def _local_command(self, kind: int, o: Operand, slot: int, valid: MappingABC[str, int]) -> None:
@@ -368,7 +333,7 @@ class _Encoder:
     def _flush(self) -> None:
         """Local sums go to the scratchpad."""
         for slot, (o, valid) in self.dirty.items():
-            self._local_command(DRAIN, o, slot, valid)
+            self._local_command(Command.DRAIN, o, slot, valid)
         if self.dirty:
             self.dirty.clear()
             self.resident.clear()
@@ -417,26 +382,16 @@ class _Encoder:
         assert self.emissions is not None
         dma = [(n, 0) for n in waits_of(self.q.dma, self.q.array)]
         array = counted_waits(self.q.array) if p.overlaps else [(n, 0) for n in waits_of(self.q.array, self.q.dma)]
-        pairs = array_settings(p, self.windows, self.emissions)
+        values: dict[str, int] = {}  # of registers, the others begin at zero
         for port in ("A", "B"):
-            pairs.append((self.registers[f"windows_{port}"][0], max(0, len(self.windows[port]) - 1)))
-            pairs.append((self.registers[f"feed_{port}"][0], int(bool(self.windows[port]))))
-        pairs.append((self.registers["windows_O"][0], len(self.emissions.lines) - 1))
-        ones = sum(1 << k for k, port in enumerate("AB") if not self.windows[port])
-        pairs.append((self.registers["ones"][0], ones))
-        pairs += [(self.registers[f"{engine}_patience"][0], PATIENCE_CYCLES) for engine in ("read", "write")]
-        for name in self.registers:
-            if name not in (
-                "windows_A",
-                "windows_B",
-                "windows_O",
-                "feed_A",
-                "feed_B",
-                "ones",
-                "read_patience",
-                "write_patience",
-            ):
-                pairs.append((self.registers[name][0], 0))
+            values[f"windows_{port}"] = max(0, len(self.windows[port]) - 1)
+            values[f"feed_{port}"] = int(bool(self.windows[port]))
+        values["windows_O"] = len(self.emissions.lines) - 1
+        values["ones"] = sum(1 << k for k, port in enumerate("AB") if not self.windows[port])
+        values |= {f"{engine}_patience": PATIENCE_CYCLES for engine in ("read", "write")}
+        values |= {name: 0 for name in self.registers if name not in values}
+        pairs = array_settings(p, self.windows, self.emissions)
+        pairs += [(self.registers[name][0], value) for name, value in values.items()]
         image = Image(
             p, tuple(pairs), plan.layouts, self.windows, self.emissions, plan.dram_bytes,
             tuple(self._words(self.q.array, array)), tuple(self._words(self.q.dma, dma)),
@@ -456,11 +411,11 @@ class _Encoder:
                 address, bits = self.registers[name]
                 words.append(address << 32 | (value & ((1 << bits) - 1)))
             if wait:
-                words.append(WAIT << 32 | wait)
+                words.append(Opcode.WAIT << 32 | wait)
             if stores:
-                words.append(WAIT_STORES << 32 | stores)
-            words.append(LAUNCH << 32 | launch.data | (SIGNALS if launch.signals else 0))
-        return [*words, END << 32]
+                words.append(Opcode.WAIT_STORES << 32 | stores)
+            words.append(Opcode.LAUNCH << 32 | launch.data | launch.signals << SIGNAL_BIT)
+        return [*words, Opcode.END << 32]
 
 
 def _local_strides(plan: CorePlan, port: str, follow: MappingABC[str, int]) -> dict[str, int]:

@@ -34,21 +34,6 @@ class Fold:
 
 
 def lines_of(
-    factors: Sequence[int], moves: Sequence[bool], on_columns: Sequence[bool], p: Parameters, fold: Fold | None = None
-) -> int:
-    """Lines in which an iteration's results leave, if those that leave together lie side by side.
-
-    Args:
-        factors: Bounds of the spatial loops.
-        moves: Whether each moves the result.
-        on_columns: Whether each runs along the columns; the others run along rows.
-        p: The machine.
-        fold: The loop that runs along both, if any.
-    """
-    return _lines(factors, moves, on_columns, fold, p.links is not Links.NONE, p.slots)
-
-
-def _lines(
     factors: Sequence[int],
     moves: Sequence[bool],
     on_columns: Sequence[bool],
@@ -56,7 +41,16 @@ def _lines(
     shared: bool,
     slots: int,
 ) -> int:
-    """`lines_of`, with what it wants to know of the machine."""
+    """Lines in which an iteration's results leave, if those that leave together lie side by side.
+
+    Args:
+        factors: Bounds of the spatial loops.
+        moves: Whether each moves the result.
+        on_columns: Whether each runs along the columns; the others run along rows.
+        fold: The loop that runs along both, if any.
+        shared: Whether links form sums on the way.
+        slots: Places of a line.
+    """
     rows = cols = again = 1
     for k, (factor, move, column) in enumerate(zip(factors, moves, on_columns, strict=True)):
         parts = [(factor, column)]
@@ -94,7 +88,7 @@ def _fewest_lines(
     """
     rows, cols, slots, shared = size
     best: tuple[tuple[bool, ...], Fold | None] = (begin, None)
-    fewest, total = _lines(factors, moves, begin, None, shared, slots), math.prod(factors)
+    fewest, total = lines_of(factors, moves, begin, None, shared, slots), math.prod(factors)
     tries: list[Fold | None] = [None, *_folds(factors, rows, cols)]
     for fold in tries:
         inside = (fold.cols, fold.rows, factors[fold.loop]) if fold is not None else (1, 1, 1)
@@ -106,7 +100,7 @@ def _fewest_lines(
             wide, high = beside // inside[2] * inside[0], total // beside * inside[1]
             if wide > cols or high > rows:
                 continue
-            lines = _lines(factors, moves, chosen, fold, shared, slots)
+            lines = lines_of(factors, moves, chosen, fold, shared, slots)
             if lines < fewest:
                 fewest, best = lines, (chosen, fold)
     return best
@@ -127,8 +121,8 @@ def shared_out(
     """
     factors = tuple(node.factor for node, _ in loops)
     begin = tuple(node.axis == "x" for node, _ in loops)
-    if lines_of(factors, moves, begin, p) == 1 or len(loops) > MOST_LOOPS:
-        return list(loops), None
     size = (p.rows, p.cols, p.slots, p.links is not Links.NONE)
+    if len(loops) > MOST_LOOPS or lines_of(factors, moves, begin, None, size[3], p.slots) == 1:
+        return list(loops), None
     best, fold = _fewest_lines(factors, tuple(moves), begin, size)
     return [(replace(node, axis="x" if c else "y"), step) for (node, step), c in zip(loops, best, strict=True)], fold

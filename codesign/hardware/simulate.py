@@ -76,17 +76,8 @@ _ready: dict[Parameters, _Prepared] = {}
 class _Bench:
     """What is around a machine in one run, see `simulate_in_python`."""
 
-    def __init__(
-        self,
-        image: Image,
-        machine: "Machine",
-        dram: Dram,
-        counts: Counts,
-        limit: int,
-        watch: "Callable[[Any, Machine], None] | None",
-    ) -> None:
-        self._image, self._machine, self._dram, self._counts = image, machine, dram, counts
-        self._limit, self._watch = limit, watch
+    def __init__(self, image: Image, machine: "Machine", dram: Dram, counts: Counts, limit: int) -> None:
+        self._image, self._machine, self._dram, self._counts, self._limit = image, machine, dram, counts, limit
         queued = image.parameters.control is Control.QUEUE
         self._streams = {"aq": image.array_words, "dq": image.dma_words} if queued else {}
         self.cycles = 0
@@ -97,9 +88,9 @@ class _Bench:
         ctx.set(inputs["cfg_we"], 1)
         for address, data in self._image.registers:
             _drive(ctx, inputs, {"cfg_addr": address, "cfg_data": data})
-            await self._tick(ctx)
+            await ctx.tick()
         _drive(ctx, inputs, {"cfg_we": 0, "start": 1})
-        await self._tick(ctx)
+        await ctx.tick()
         ctx.set(inputs["start"], 0)
         last: dict[str, int] = {}
         at = dict.fromkeys(self._streams, 0)
@@ -112,7 +103,7 @@ class _Bench:
             seen = {name: ctx.get(signal) for name, signal in outputs.items()}
             self._dram.cycle(seen, given)
             count(self._counts, seen)
-            await self._tick(ctx)
+            await ctx.tick()
             for name, words in self._streams.items():
                 if seen[f"{name}_ready"]:
                     at[name] += 1
@@ -128,11 +119,6 @@ class _Bench:
         names = ("read_fault", "write_fault", "reads_done", "writes_done")
         return {name: ctx.get(self._machine.outputs[name]) for name in names}
 
-    async def _tick(self, ctx: Any) -> None:
-        if self._watch is not None:
-            self._watch(ctx, self._machine)
-        await ctx.tick()
-
 
 def simulate_in_python(
     image: Image,
@@ -141,7 +127,6 @@ def simulate_in_python(
     timing: MemoryTiming = PLAIN_MEMORY,
     device: DramDevice | None = None,
     limit: int = 2_000_000,
-    watch: "Callable[[Any, Machine], None] | None" = None,
 ) -> Run:
     """Run an image.
 
@@ -151,7 +136,6 @@ def simulate_in_python(
         timing: Of the memory.
         device: DRAM whose timing stands in the place of the memory's latency.
         limit: Cycles after which the machine counts as stuck.
-        watch: Called in every cycle, those in which registers are written too, with the simulator's context and the machine.
 
     Raises:
         HardwareError: It did not end within `limit` cycles, reached outside its tensors, or stopped since the memory failed.
@@ -168,7 +152,7 @@ def simulate_in_python(
         held = _ready.pop(image.parameters, None) or _Prepared(image.parameters)
     counts = Counts()
     dram = Dram(image, memory, timing, counts, None if device is None else DeviceMemory(device))
-    bench = _Bench(image, held.machine, dram, counts, limit, watch)
+    bench = _Bench(image, held.machine, dram, counts, limit)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

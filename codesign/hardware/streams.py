@@ -3,15 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from codesign.hardware.image import (
-    Image,
-)
+from codesign.hardware.image import Image
 from codesign.hardware.layout import Box
-
-END, LAUNCH, WAIT, WAIT_STORES = 1, 2, 3, 4
-FILL_A, FILL_B, PRELOAD, RUN, DRAIN = range(5)
-LOAD, LOAD_RESULT, STORE = range(3)
-FIRST, SIGNALS, FENCE = 1 << 3, 1 << 8, 1 << 9
+from codesign.hardware.words import Command, DmaCommand
 
 
 @dataclass
@@ -53,7 +47,7 @@ class Streams:
     def number(self, i: int) -> tuple[bool, int]:
         """Whether a DMA command is a store, and its number among its kind, counted from 1."""
         for k in range(len(self.numbers), len(self.dma)):
-            stores = self.dma[k].data & 3 == STORE
+            stores = self.dma[k].data & 3 == DmaCommand.STORE
             self.of_kind[stores] += 1
             self.numbers.append((stores, self.of_kind[stores]))
         return self.numbers[i]
@@ -73,6 +67,10 @@ class CoreImage:
     dma: tuple[tuple[str, int, int], ...]
     shapes: tuple[CommandShape, ...]
     transfers: tuple[tuple[Box, int, int, bool, bool], ...]
+
+    def items(self, kind: Command) -> int:
+        """Words or iterations of all the array's commands of a kind."""
+        return sum(shape.items for shape in self.shapes if shape.kind == kind)
 
 
 def changed(shadow: dict[str, int], wanted: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:

@@ -13,8 +13,7 @@ from codesign.library.built_hardware import BuiltDocument, BuiltHardware, HostRe
 
 if TYPE_CHECKING:
     from codesign.hardware.execute import Job
-    from codesign.hardware.host_program import HostProgram
-    from codesign.hardware.host_run import HostRun
+    from codesign.hardware.host_program import HostProgram, HostRun
     from codesign.hardware.host_steps import Array, FloatArray, HostNetwork
     from codesign.hardware.verilog import Netlist
     from codesign.library.build_options import Request
@@ -72,7 +71,7 @@ def _run_network(
     program: "HostProgram", network: "HostNetwork", folder: Path, host: HostRecord, seed: int, model: str
 ) -> str | None:
     """Run the program on a random picture; the first mismatch."""
-    from codesign.hardware.host_run import run_host
+    from codesign.hardware.host_program import run_host
     from codesign.hardware.host_steps import convolve_exactly
 
     picture = np.random.default_rng(seed).standard_normal(network.given.shape).astype(np.float32)
@@ -115,8 +114,7 @@ def add_host(
 ) -> tuple[tuple[str, ...], HostRecord, str | None]:
     """A host's program with a single launch: its files, its record, and the first mismatch where it ran."""
     from codesign.hardware.execute import random_values, wanted_result
-    from codesign.hardware.host_program import program_of_job, write_host
-    from codesign.hardware.host_run import run_host
+    from codesign.hardware.host_program import program_of_job, run_host, write_host
 
     values = random_values(job.computation, np.random.default_rng(request.options.seed))
     program = program_of_job(netlist, job, job.image.memory(values))

@@ -177,15 +177,7 @@ class TensorizeChoice:
             "padding_waste": self.padding_waste,
             "unmaskable": list(self.unmaskable),
             "macs_per_word": self.intensity,
-            "reuse": {
-                r.tensor: {
-                    "words_per_call": r.words_per_call,
-                    "macs_per_word": r.macs_per_word,
-                    "calls_per_tile": r.calls_per_tile,
-                    "contiguous_words": r.contiguous_words,
-                }
-                for r in self.reuse
-            },
+            "reuse": {r.tensor: {k: v for k, v in vars(r).items() if k != "tensor"} for r in self.reuse},
             "loopnest": self.loop_nest(),
         }
 

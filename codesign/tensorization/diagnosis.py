@@ -1,5 +1,6 @@
 """Why an intrinsic matches nothing: the condition at which the nearest miss fails, in words."""
 
+from collections import Counter
 from dataclasses import dataclass
 
 from codesign.core.errors import UserError
@@ -65,16 +66,13 @@ def no_match_error(computation: Computation, intrinsic: Intrinsic) -> UserError:
     )
 
 
-def _occurrences(tree: SyntaxTree) -> dict[str, int]:
-    count: dict[str, int] = {}
-    for leaf in tree.leaves:
-        count[leaf.dim] = count.get(leaf.dim, 0) + 1
-    return count
+def _occurrences(tree: SyntaxTree) -> Counter[str]:
+    return Counter(leaf.dim for leaf in tree.leaves)
 
 
 def _index_problem(theirs: SyntaxTree, ours: SyntaxTree) -> str:
     """Why no one-to-one map of the leaves exists: index by index the computation needs as many occurrences."""
-    wanted = sorted(_occurrences(theirs).items(), key=lambda item: -item[1])
+    wanted = _occurrences(theirs).most_common()
     offered = sorted(_occurrences(ours).values(), reverse=True)
     if len(wanted) > len(offered):
         return f"the intrinsic has {len(wanted)} indices, the computation only {len(offered)}"
@@ -93,8 +91,7 @@ def _structural_miss(computation: Computation, intrinsic: Computation, theirs: S
     best_cost = len(wanted) ** 2 + 1
     best: tuple[int, ...] = ()
     steps = 0
-    have = _occurrences(ours)
-    need = _occurrences(theirs)
+    have, need = _occurrences(ours), _occurrences(theirs)
 
     def extend(chosen: tuple[int, ...], dim_of: dict[str, str], cost: int) -> None:
         nonlocal best_cost, best, steps

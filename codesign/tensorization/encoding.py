@@ -154,21 +154,14 @@ class SoftwareProblem:
 
 
 def _constants(core: Core) -> FloatArray:
-    values = np.zeros(INTRINSIC_MACS + 1)
-    overheads, dma = core.overheads, core.dma
-    values[CALL_CYCLES], values[CALL_OVERHEAD], values[ARRAY_OVERHEAD] = (
-        core.call_cycles,
-        overheads.call,
-        overheads.array,
+    """In the order of their names above."""
+    o, dma, dram = core.overheads, core.dma, core.dma.dram
+    return np.array(
+        [
+            *(core.call_cycles, o.call, o.array, o.host_loop, o.host_index, o.host_call, o.host_transfer),
+            *(dma.bus_bytes, dma.burst_bytes, dma.overhead_cycles),
+            *(dram.transfer_pj_per_bit, dram.row_pj, dram.row_bytes, dram.atom_bytes, dma_pj_per_bit(core)),
+            core.intrinsic.computation.macs,
+        ],
+        np.float64,
     )
-    values[HOST_LOOP], values[HOST_INDEX] = overheads.host_loop, overheads.host_index
-    values[HOST_CALL], values[HOST_TRANSFER] = overheads.host_call, overheads.host_transfer
-    values[BUS_BYTES], values[BURST_BYTES], values[BURST_OVERHEAD] = dma.bus_bytes, dma.burst_bytes, dma.overhead_cycles
-    values[TRANSFER_PJ], values[ROW_PJ] = dma.dram.transfer_pj_per_bit, dma.dram.row_pj
-    values[ROW_BYTES], values[ATOM_BYTES], values[DMA_PJ] = (
-        dma.dram.row_bytes,
-        dma.dram.atom_bytes,
-        dma_pj_per_bit(core),
-    )
-    values[INTRINSIC_MACS] = core.intrinsic.computation.macs
-    return values

@@ -34,12 +34,19 @@ Box = tuple[tuple[int, ...], tuple[int, ...]]
 """First position and extent on each axis."""
 
 
-def _entry(op: str, buffer: str, **places: tuple[int, ...]) -> JsonObject:
-    return {"op": op, "buffer": buffer, **{name: list(place) for name, place in places.items()}}
+class _OnBox:
+    """An instruction on a box of a buffer."""
+
+    op: str
+
+    def to_json(self) -> JsonObject:
+        """One entry of the instruction list."""
+        fields = {k: list(v) if isinstance(v, tuple) else v for k, v in vars(self).items()}
+        return {"op": self.op, **fields}
 
 
 @dataclass(frozen=True)
-class Transfer:
+class Transfer(_OnBox):
     """A box of a tensor crosses the DRAM port; `op` is ``load`` or ``store``."""
 
     op: str
@@ -48,37 +55,27 @@ class Transfer:
     at: tuple[int, ...]
     shape: tuple[int, ...]
 
-    def to_json(self) -> JsonObject:
-        """One entry of the instruction list."""
-        return _entry(self.op, self.buffer, dram=self.dram, at=self.at, shape=self.shape)
-
 
 @dataclass(frozen=True)
-class Move:
+class Move(_OnBox):
     """A box of a buffer moves to another place in it, on chip."""
 
+    op = "move"
     buffer: str
     source: tuple[int, ...]
     at: tuple[int, ...]
     shape: tuple[int, ...]
 
-    def to_json(self) -> JsonObject:
-        """One entry of the instruction list."""
-        return _entry("move", self.buffer, source=self.source, at=self.at, shape=self.shape)
-
 
 @dataclass(frozen=True)
-class Zero:
+class Zero(_OnBox):
     """A box of a buffer becomes zero, before the partial sums of the output's part at `dram` are added to it."""
 
+    op = "zero"
     buffer: str
     dram: tuple[int, ...]
     at: tuple[int, ...]
     shape: tuple[int, ...]
-
-    def to_json(self) -> JsonObject:
-        """One entry of the instruction list."""
-        return _entry("zero", self.buffer, dram=self.dram, at=self.at, shape=self.shape)
 
 
 @dataclass(frozen=True)

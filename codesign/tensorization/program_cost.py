@@ -142,22 +142,12 @@ class ProgramCost:
 
     def to_json(self) -> JsonObject:
         """The fields as plain values that JSON can hold."""
+        figures = "latency_cycles energy_pj array_cycles dram_cycles host_cycles calls sub_workloads padding_waste dram_bytes scratchpad_bytes"
+        parts = ("words", "run_words", "parts", "cycles")
         return {
             "status": "ok",
-            "latency_cycles": self.latency_cycles,
-            "energy_pj": self.energy_pj,
-            "array_cycles": self.array_cycles,
-            "dram_cycles": self.dram_cycles,
-            "host_cycles": self.host_cycles,
-            "calls": self.calls,
-            "sub_workloads": self.sub_workloads,
-            "padding_waste": self.padding_waste,
-            "dram_bytes": self.dram_bytes,
-            "scratchpad_bytes": self.scratchpad_bytes,
-            "transfers": {
-                t.tensor: {"words": t.words, "run_words": t.run_words, "parts": t.parts, "cycles": t.cycles}
-                for t in self.transfers
-            },
+            **{name: getattr(self, name) for name in figures.split()},
+            "transfers": {t.tensor: {name: getattr(t, name) for name in parts} for t in self.transfers},
         }
 
 

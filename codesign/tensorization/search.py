@@ -131,20 +131,22 @@ class _Scorer:
         mask_revisions(self.arrays, candidate, self._room, self._mask)
         return np.flatnonzero(self._mask)
 
-    def revised(self, candidate: IntArray, revision: int) -> IntArray | None:
-        """A candidate after a revision; None if it was scored before."""
+    def revised(self, candidate: IntArray, revision: int) -> IntArray:
+        """A candidate after a revision."""
         row = candidate.copy()
         revise(self.arrays, row, revision)
-        return None if row.tobytes() in self.seen else row
+        return row
+
+    def fresh(self, row: IntArray | None) -> Member | None:
+        """A candidate scored; None where there is none, it was scored before, or the budget is spent."""
+        return None if row is None or self.spent or row.tobytes() in self.seen else self.score(row)
 
     def neighbour(self, candidate: IntArray) -> IntArray | None:
         """A candidate after a random legal revision; None if there is none."""
         legal = self.legal(candidate)
         if not len(legal):
             return None
-        row = candidate.copy()
-        revise(self.arrays, row, int(legal[below(self.random, len(legal))]))
-        return row
+        return self.revised(candidate, int(legal[below(self.random, len(legal))]))
 
     def result(self) -> SearchResult:
         if self.best is None or not math.isfinite(self.best.latency_cycles):
@@ -204,9 +206,9 @@ class HeuristicPrograms:
             k = max(1, round(self.top_k * (1 - len(scorer.history) / evaluations)))
             failures += 1
             for member in pool[:k]:
-                row = scorer.neighbour(member.candidate)
-                if row is not None and row.tobytes() not in scorer.seen and not scorer.spent:
-                    pool.append(scorer.score(row))
+                new = scorer.fresh(scorer.neighbour(member.candidate))
+                if new is not None:
+                    pool.append(new)
                     failures = 0
             if failures >= _STALE_ROUNDS and not scorer.spent:
                 fresh = scorer.drawn()
@@ -321,10 +323,10 @@ class GuidedPrograms:
         while not scorer.spent:
             if members and uniform(scorer.random) < self.explore * len(scorer.history) / evaluations:
                 valuable = sorted(members, key=lambda m: m.latency_cycles)[: self.top_k]
-                row = scorer.neighbour(valuable[below(scorer.random, len(valuable))].candidate)
+                new = scorer.fresh(scorer.neighbour(valuable[below(scorer.random, len(valuable))].candidate))
                 failures += 1
-                if row is not None and row.tobytes() not in scorer.seen:
-                    add(scorer.score(row))
+                if new is not None:
+                    add(new)
                     failures = 0
                 elif failures >= _STALE_ROUNDS:
                     fresh = scorer.drawn()
@@ -340,7 +342,7 @@ class GuidedPrograms:
                 add(fresh)
                 continue
             scores[place, revision] = -np.inf
-            row = scorer.revised(members[place].candidate, revision)
-            if row is not None:
-                add(scorer.score(row))
+            new = scorer.fresh(scorer.revised(members[place].candidate, revision))
+            if new is not None:
+                add(new)
         return scorer.result()

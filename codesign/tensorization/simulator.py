@@ -60,14 +60,10 @@ class OperandRecord(TypedDict):
     shape: list[int]
 
 
-class ResultRecord(TypedDict):
-    """The block of a buffer that a call adds to."""
+class ResultRecord(OperandRecord):
+    """The block that a call adds to: always of a buffer."""
 
-    name: str
-    buffer: str
-    at: list[int]
-    axes: list[list[int] | None]
-    shape: list[int]
+    buffer: str  # type: ignore[misc]
 
 
 class ScaleRecord(TypedDict):

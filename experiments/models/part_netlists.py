@@ -43,9 +43,7 @@ def _alone(p: Parameters, part: str) -> tuple[str, str, tuple[str, ...]]:
     from codesign.hardware.rtl.memory import Scratchpad
     from codesign.hardware.rtl.registers import WriteBus
 
-    scratchpad = Scratchpad(
-        p.banks, p.lines, p.row_bits, p.offset_bits, True, sums_apart=p.overlaps, halved=p.halved_banks
-    )
+    scratchpad = Scratchpad(p, True)
     boxes = ""
     signals = [getattr(scratchpad, n) for n in ("raddr", "ren", "rdata", "looks", "waddr", "wen", "wdata")]
     every, pad = [port for group in signals for port in group], [group[1] for group in signals]
@@ -73,8 +71,7 @@ def _alone(p: Parameters, part: str) -> tuple[str, str, tuple[str, ...]]:
             boxes = turns_text(scratchpad) + scratchpad.bank[0].black_box()
         else:
             read = part == "reader"
-            kind, sets = (DmaRead, ("A", "B", "O")) if read else (DmaWrite, ("O",))
-            made = (engine := kind(p, bus, scratchpad, sets, 16, "read" if read else "write"))
+            made = engine = (DmaRead if read else DmaWrite)(p, bus, scratchpad, 16)
             names = ENGINE_PORTS + ("" if read else " strobe")
             if p.axi:
                 names += " response" + ("" if read else " last answered answer_ready")

@@ -12,7 +12,7 @@ from codesign.core.goals import Budget, Objective
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, evaluate
 from codesign.hardware.analytical import array_least, as_generated, least_cycles, side_of_table
-from codesign.hardware.cycles import best_plan
+from codesign.hardware.cycles import best_timed_plan
 from codesign.hardware.nest_loops import parameters_of
 from codesign.hardware.port_counts import counts_of_cost
 from codesign.hardware.timed import timed_run, timing_at
@@ -72,9 +72,8 @@ def checked(seed: int, count: int) -> tuple[tuple[float, float, float], ...]:
         p = replace(
             parameters_of(plain, computation, side.bus_bytes, side.burst_bytes, "m"), outstanding=side.under_way
         )
-        widths = {t.name: t.bits // 8 for t in computation.tensors}
-        array = array_least(best_plan(computation, plain, result.mapping, p))
-        counts = counts_of_cost(cost, computation.output.name, widths)
+        array = array_least(best_timed_plan(computation, plain, result.mapping, p)[0])
+        counts = counts_of_cost(cost, computation)
         least = least_cycles(counts, computation.output.name, p, side, array)
         found.append((float(run.latency_cycles), cost.latency_cycles + side.ramp_cycles, float(least)))
     return tuple(found)

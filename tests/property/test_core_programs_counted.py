@@ -17,7 +17,8 @@ from codesign.hardware.port_counts import counts_of_cost, counts_of_program
 from codesign.hardware.queue_image import core_image
 from codesign.hardware.rtl.machine import register_map
 from codesign.hardware.simulate import simulate_in_python
-from codesign.hardware.streams import FILL_A, FILL_B, CoreImage
+from codesign.hardware.streams import CoreImage
+from codesign.hardware.words import Command
 from codesign.tensorization.core_program import program_on_core
 from codesign.tensorization.encoding import SoftwareProblem
 from codesign.tensorization.intrinsic_core import Core
@@ -84,7 +85,7 @@ def fills(made: CoreImage) -> dict[str, int]:
     return {
         image.layouts[port].tensor: sum(s.items for s in made.shapes if s.kind == kind)
         * sum(w.taken for w in image.windows[port])
-        for kind, port in ((FILL_A, "A"), (FILL_B, "B"))
+        for kind, port in ((Command.FILL_A, "A"), (Command.FILL_B, "B"))
         if port in p.local and port in image.layouts
     }
 
@@ -111,7 +112,7 @@ def test_commands_of_whole_programs_move_what_the_cost_model_counts(seed: int, f
         assert not isinstance(cost, Infeasible)
         output = job.computation.output.name
         mine = counts_of_program(made)
-        model = counts_of_cost(cost, output, {t.name: t.bits // 8 for t in job.computation.tensors})
+        model = counts_of_cost(cost, job.computation)
         assert (mine.steps, mine.loaded, mine.stored) == (model.steps, model.loaded, model.stored)
         assert (mine.filled, mine.updated) == (model.filled, model.updated)
         assert mine.reads[output] <= model.reads[output]

@@ -238,7 +238,6 @@ class Array(Elaboratable):
         cfg_pe: Write enables of an element's settings (A, B, head); `cfg_row`, `cfg_col` and `cfg_data` say whose and what.
         group: By row, its row group. column_window, slot: By column.
         columns: Sums of columns, where no row hands sums on.
-        elements: Those made in one piece with the array, by row and column.
         total, some: By column, the sum of what its elements gave `Parameters.column_cycles` before, and whether any did.
     """
 
@@ -252,7 +251,6 @@ class Array(Elaboratable):
         self.slot = [Signal(6, name=f"slot_{x}") for x in range(p.cols)]
         self.total = [Signal(32, name=f"total_{x}") for x in range(p.cols)]
         self.some = Signal(p.cols)
-        self.elements: dict[tuple[int, int], ProcessingElement] = {}
         kinds = 0 if p.links is Links.SYSTOLIC else p.cols
         self.columns = [SlotSum(p.rows, p.links is Links.MULTICAST, instance, "column") for _ in range(kinds)]
 
@@ -337,7 +335,7 @@ class Array(Elaboratable):
         outputs = {k: Signal(len(s) * p.cols, name=f"{k}_{y}") for k, s in results.items()}
         if not self.instance:
             for x in range(p.cols):
-                m.submodules[f"pe_{y}_{x}"] = self.elements[y, x] = pe = ProcessingElement(p, self.instance)
+                m.submodules[f"pe_{y}_{x}"] = pe = ProcessingElement(p, self.instance)
                 for k, s in pe.inputs.items():
                     m.d.comb += s.eq(given[k][len(s) * x : len(s) * (x + 1)] if k in OWN else given[k])
                 m.d.comb += [outputs[k][len(s) * x : len(s) * (x + 1)].eq(s) for k, s in pe.outputs.items()]

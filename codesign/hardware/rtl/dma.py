@@ -19,31 +19,22 @@ An answer that no request awaits, an error of the memory, or silence for longer 
 request by its number. By tag an answer too many is of the request that had its tag last.
 """
 
-from enum import IntEnum
+from typing import ClassVar
 
 from amaranth.hdl import Array, Cat, Elaboratable, Module, Mux, Signal, Value
 
-from codesign.hardware.parameters import Parameters
+from codesign.hardware.parameters import Control, Parameters
 from codesign.hardware.rtl.memory import Scratchpad
-from codesign.hardware.rtl.nest import FlatAddress, LineAddress, LoopNest, line_sum
+from codesign.hardware.rtl.nest import Address, LoopNest, line_sum
 from codesign.hardware.rtl.registers import RegisterFile, WriteBus
 from codesign.hardware.rtl.shift import shifted
+from codesign.hardware.words import Fault
 
 DRAM_BITS = 32
 """Bits of a byte address in DRAM."""
 
 PATIENCE_BITS = 24
 """Bits of the number of cycles that an engine waits for the memory."""
-
-
-class Fault(IntEnum):
-    """Why an engine has stopped."""
-
-    NONE = 0
-    ERROR = 1
-    ORDER = 2  # in order: of another request than the oldest; by tag: of none that waits for one
-    SILENCE = 3
-    NOWHERE = 4
 
 
 class Bursts(Elaboratable):
@@ -67,7 +58,7 @@ class Bursts(Elaboratable):
     def __init__(self, p: Parameters, name: str, responds: bool, by_tag: bool) -> None:
         self.p, self.name, self.responds, self.by_tag = p, name, responds, by_tag
         self.oldest_last = Signal(name=f"{name}_oldest_last")
-        bits, sizes = p.row_bits + p.offset_bits, range(p.burst_bytes + 1)
+        bits, sizes = p.address_bits, range(p.burst_bytes + 1)
         self.tag_bits = max(1, (p.outstanding - 1).bit_length())
         self.widths = {"line": bits, "bytes": len(Signal(sizes)), "last": 1, "which": 2, "wide": 1}
         if p.axi:
@@ -156,18 +147,21 @@ def _field(entry: Signal, widths: dict[str, int], name: str) -> Value:
 class _Engine(Elaboratable):
     """What both directions share: register sets, the nest of runs, the table of bursts."""
 
-    def __init__(
-        self, p: Parameters, bus: WriteBus, scratchpad: Scratchpad, sets: tuple[str, ...], first: int, name: str
-    ) -> None:
-        self.p, self.scratchpad, self.sets, self.name = p, scratchpad, sets, name
+    name: ClassVar[str]
+    tensors: ClassVar[tuple[str, ...]]
+    """Which of them a loop nest's machine moves; each has a register set of its own."""
+
+    def __init__(self, p: Parameters, bus: WriteBus, scratchpad: Scratchpad, first: int) -> None:
+        self.p, self.scratchpad, name = p, scratchpad, self.name
+        self.sets = sets = self.tensors if p.control is Control.NEST else ("box",)
         self.registers = r = RegisterFile(bus, first)
-        bits = p.row_bits + p.offset_bits
+        bits = p.address_bits
         self.result_log2 = r.field(f"{name}_result_log2", 2)
         self.r_patience = r.field(f"{name}_patience", PATIENCE_BITS)
         self.r_run = {s: r.field(f"{name}_run_bytes_{s}", 24) for s in sets}
-        self.r_bound = {s: [r.field(f"{name}_bound_{s}_{i}", 16) for i in range(p.box_loops)] for s in sets}
-        self.r_dram = {s: [r.field(f"{name}_dram_{s}_{i}", DRAM_BITS) for i in range(p.box_loops)] for s in sets}
-        self.r_line = {s: [r.field(f"{name}_line_{s}_{i}", bits) for i in range(p.box_loops)] for s in sets}
+        self.r_bound = {s: r.fields(f"{name}_bound_{s}", 16, p.box_loops) for s in sets}
+        self.r_dram = {s: r.fields(f"{name}_dram_{s}", DRAM_BITS, p.box_loops) for s in sets}
+        self.r_line = {s: r.fields(f"{name}_line_{s}", bits, p.box_loops) for s in sets}
         self.valid, self.ready = Signal(name=f"{name}_valid"), Signal(name=f"{name}_ready")
         self.which = Signal(2, name=f"{name}_which")
         self.wide = Signal(name=f"{name}_wide")
@@ -188,7 +182,7 @@ class _Engine(Elaboratable):
         bits = self.bursts.tag_bits
         self.tag, self.answer_tag = Signal(bits, name=f"{name}_asked"), Signal(bits, name=f"{name}_answer_tag")
 
-    def _box(self, m: Module, name: str, nest: LoopNest, runs: FlatAddress, lines: LineAddress) -> None:
+    def _box(self, m: Module, name: str, nest: LoopNest, runs: Address, lines: Address) -> None:
         """The loops over the runs of a box from a register set."""
         for i in range(self.p.box_loops):
             m.d.comb += [nest.bound_m1[i].eq(self.r_bound[name][i]), runs.delta[i].eq(self.r_dram[name][i])]
@@ -205,9 +199,9 @@ class _Engine(Elaboratable):
             may = may | kept
         if not p.axi or p.by_tag:
             m.d.comb += self.tag.eq(table.tag)
-        m.submodules.nest = nest = LoopNest(p.box_loops, name="box")
-        m.submodules.runs = runs = FlatAddress(nest, DRAM_BITS, "runs")
-        m.submodules.lines = lines = LineAddress(nest, p.row_bits, p.offset_bits, p.line_bytes, "lines")
+        m.submodules.nest = nest = LoopNest(p.box_loops)
+        m.submodules.runs = runs = Address(nest, DRAM_BITS, "runs")
+        m.submodules.lines = lines = Address(nest, p.address_bits, "lines", p)
         which_now, wide_now = Signal(2, name="which_now"), Signal(name="wide_now")
         run_bytes = Signal(24, name="run_bytes")
         which = Mux(nest.start, self.which, which_now)
@@ -217,7 +211,7 @@ class _Engine(Elaboratable):
                 self._box(m, s, nest, runs, lines)
         m.d.comb += [runs.base.eq(self.dram), lines.base.eq(self.at)]
         left, here = Signal(24, name="left"), Signal(DRAM_BITS, name="here")
-        line, fresh = Signal(p.row_bits + p.offset_bits, name="line"), Signal(name="fresh")
+        line, fresh = Signal(p.address_bits, name="line"), Signal(name="fresh")
         left_now, line_now = Signal(24, name="left_now"), Signal(len(line), name="line_now")
         m.d.comb += [left_now.eq(Mux(fresh, run_bytes, left)), line_now.eq(Mux(fresh, lines.address, line))]
         ends = Signal(name="run_ends")
@@ -234,9 +228,7 @@ class _Engine(Elaboratable):
         )
         m.d.comb += self.beats.eq((size + offset + (p.bus_bytes - 1)) >> (p.bus_bytes - 1).bit_length())
         m.d.comb += [table.given[k].eq(v) for k, v in given.items()]
-        following = line_sum(
-            m, line_now, self._burst_line(m, wide_now, most), p.row_bits, p.offset_bits, p.line_bytes, "burst_next"
-        )
+        following = line_sum(m, p, line_now, self._burst_line(m, wide_now, most), "burst_next")
         with m.FSM():
             with m.State("IDLE"):
                 m.d.comb += self.ready.eq(table.empty if p.outstanding == 1 else 1)
@@ -256,7 +248,7 @@ class _Engine(Elaboratable):
     def _burst_line(self, m: Module, wide: Value, most: Signal) -> Signal:
         """How far a whole burst reaches in the scratchpad, as a packed address: results take 4 bytes an element."""
         p = self.p
-        step = Signal(p.row_bits + p.offset_bits, name="burst_line")
+        step = Signal(p.address_bits, name="burst_line")
         if p.axi:  # lines are a power of two: bytes are packed addresses
             m.d.comb += step.eq(Mux(wide, (most << 2) >> self.result_log2, most))
             return step
@@ -327,7 +319,7 @@ class _Engine(Elaboratable):
         whole = Signal(name="whole_line")
         m.d.comb += whole.eq(chip == p.line_bytes)
         m.d.comb += step.eq(Mux(whole, 1 << p.offset_bits, chip[: p.offset_bits]))
-        return dram, chip, ends, line_sum(m, self.line, step, p.row_bits, p.offset_bits, p.line_bytes, "line_next")
+        return dram, chip, ends, line_sum(m, p, self.line, step, "line_next")
 
     def _watch(self, m: Module, progress: Value, wrong: Value) -> None:
         """Faults: the first one stays."""
@@ -346,6 +338,8 @@ class _Engine(Elaboratable):
 
 class DmaRead(_Engine):
     """The engine that moves boxes from DRAM into the scratchpad."""
+
+    name, tensors = "read", ("A", "B", "O")
 
     def elaborate(self, platform: object) -> Module:
         """The netlist of this part, as Amaranth elaborates it."""
@@ -396,13 +390,12 @@ class DmaRead(_Engine):
 class DmaWrite(_Engine):
     """Results from the scratchpad to DRAM. A chunk is read in one cycle and joins its beat in the next."""
 
-    def __init__(
-        self, p: Parameters, bus: WriteBus, scratchpad: Scratchpad, sets: tuple[str, ...], first: int, name: str
-    ) -> None:
-        super().__init__(p, bus, scratchpad, sets, first, name)
-        self.strobe = Signal(p.bus_bytes, name=f"{name}_strobe")
-        self.last = Signal(name=f"{name}_last")
-        self.answered, self.answer_ready = Signal(name=f"{name}_answered"), Signal(name=f"{name}_answer_ready")
+    name, tensors = "write", ("O",)
+
+    def __init__(self, p: Parameters, bus: WriteBus, scratchpad: Scratchpad, first: int) -> None:
+        super().__init__(p, bus, scratchpad, first)
+        self.strobe, self.last = Signal(p.bus_bytes, name="write_strobe"), Signal(name="write_last")
+        self.answered, self.answer_ready = Signal(name="write_answered"), Signal(name="write_answer_ready")
 
     def elaborate(self, platform: object) -> Module:
         """The netlist of this part, as Amaranth elaborates it."""

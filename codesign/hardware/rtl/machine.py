@@ -3,12 +3,13 @@
 from amaranth.hdl import Elaboratable, Module, Mux, Signal
 
 from codesign.hardware.parameters import Control, Parameters
-from codesign.hardware.rtl.dma import DmaRead, DmaWrite, Fault
+from codesign.hardware.rtl.dma import DmaRead, DmaWrite
 from codesign.hardware.rtl.memory import Scratchpad
 from codesign.hardware.rtl.queue import QueueControl
-from codesign.hardware.rtl.registers import RegisterFile, WriteBus
+from codesign.hardware.rtl.registers import WriteBus
 from codesign.hardware.rtl.sequencer import Halves, Loader, Sequencer
 from codesign.hardware.rtl.unit import ArrayUnit
+from codesign.hardware.words import Fault
 
 FIRST_REGISTER = 16
 
@@ -30,28 +31,22 @@ class Machine(Elaboratable):
         self.p = p
         self.host = WriteBus("cfg")
         self.start, self.busy = Signal(name="start"), Signal(name="busy")
-        self.scratchpad = Scratchpad(
-            p.banks, p.lines, p.row_bits, p.offset_bits, instance, sums_apart=p.overlaps, halved=p.halved_banks
-        )
+        self.scratchpad = Scratchpad(p, instance)
         self.array_bus, self.dma_bus = WriteBus("array_side"), WriteBus("dma_side")
         self.unit = ArrayUnit(p, self.array_bus, self.scratchpad, FIRST_REGISTER, instance)
-        at = FIRST_REGISTER + len(self.unit.registers.signals)
-        nest = p.control is Control.NEST
-        self.reader = DmaRead(p, self.dma_bus, self.scratchpad, ("A", "B", "O") if nest else ("box",), at, "read")
-        at += len(self.reader.registers.signals)
-        self.writer = DmaWrite(p, self.dma_bus, self.scratchpad, ("O",) if nest else ("box",), at, "write")
-        at += len(self.writer.registers.signals)
-        files = [self.unit.registers, self.reader.registers, self.writer.registers]
-        if nest:
+        self.reader = DmaRead(p, self.dma_bus, self.scratchpad, self.unit.registers.end)
+        self.writer = DmaWrite(p, self.dma_bus, self.scratchpad, self.reader.registers.end)
+        at, files = self.writer.registers.end, [self.unit.registers, self.reader.registers, self.writer.registers]
+        if p.control is Control.NEST:
             self.halves = Halves(p)
             self.loader = Loader(p, self.dma_bus, self.reader, self.halves, at)
-            at += len(self.loader.registers.signals)
-            self.sequencer = Sequencer(p, self.array_bus, self.unit, self.loader, self.writer, at)
+            end = self.loader.registers.end
+            self.sequencer = Sequencer(p, self.array_bus, self.unit, self.loader, self.writer, end)
             files += [self.loader.registers, self.sequencer.registers]
         else:
             self.control = QueueControl(p, self.array_bus, self.dma_bus, self.unit, self.reader, self.writer, at)
             files += [self.control.registers, self.control.dma_registers]
-        self.map = _joined(files)
+        self.map = {name: place for file in files for name, place in file.map.items()}
         self._ports()
 
     def _ports(self) -> None:
@@ -111,13 +106,6 @@ class Machine(Elaboratable):
             ]
         m.d.comb += [control.start.eq(self.start), works.eq(control.busy)]
         return m
-
-
-def _joined(files: list[RegisterFile]) -> dict[str, tuple[int, int]]:
-    found: dict[str, tuple[int, int]] = {}
-    for file in files:
-        found |= file.map
-    return found
 
 
 def register_map(p: Parameters) -> dict[str, tuple[int, int]]:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from amaranth.hdl import Cat, ClockSignal, Const, Elaboratable, Instance, Module, Mux, Signal, Value
 from amaranth.lib.memory import Memory
 
+from codesign.hardware.parameters import Parameters
 from codesign.hardware.rtl.shift import Turn
 
 
@@ -133,9 +134,9 @@ class Scratchpad(Elaboratable):
 
     Addresses run through the banks word by word. A port is given (line, byte): the bank of a word before that byte serves the next line,
     so the line may start at any byte; only bytes of the first word that lie before the byte wrap to the end of the result
-    and are those of the next line's word, which is not fetched. Two ports: 0 is the array's, 1 the DMA engines'. With `sums_apart` a
-    third port reads the old sums that results are added to, so that operands are read in the same cycle. With `halved` a bank's even and odd rows
-    are two memories: then the next line's word is fetched too, and a line has all its bytes from any byte on.
+    and are those of the next line's word, which is not fetched. Two ports: 0 is the array's, 1 the DMA engines'. On a machine that overlaps a
+    third port reads the old sums that results are added to, so that operands are read in the same cycle. There a bank's even and odd rows
+    are two memories: so the next line's word is fetched too, and a line has all its bytes from any byte on.
 
     Attributes:
         raddr, ren, rdata: Per port: packed (line, byte), enable, the line turned so that the addressed byte is byte 0.
@@ -146,39 +147,27 @@ class Scratchpad(Elaboratable):
 
     WRITES = 2
 
-    def __init__(
-        self,
-        banks: int,
-        lines: int,
-        row_bits: int,
-        offset_bits: int,
-        instance: bool,
-        *,
-        sums_apart: bool = False,
-        halved: bool = False,
-    ) -> None:
-        self.banks, self.lines, self.row_bits, self.offset_bits = banks, lines, row_bits, offset_bits
-        self.line_bytes = banks * 8
-        bits = row_bits + offset_bits
-        self.reads = reads = 3 if sums_apart else 2
-        self.sums_port = 2 if sums_apart else 0
-        self.raddr = [Signal(bits, name=f"raddr{p}") for p in range(reads)]
-        self.ren = [Signal(name=f"ren{p}") for p in range(reads)]
-        self.rdata = [Signal(8 * self.line_bytes, name=f"rdata{p}") for p in range(reads)]
-        self.waddr = [Signal(bits, name=f"waddr{p}") for p in range(self.WRITES)]
-        self.wen = [Signal(self.line_bytes, name=f"wen{p}") for p in range(self.WRITES)]
-        self.wdata = [Signal(8 * self.line_bytes, name=f"wdata{p}") for p in range(self.WRITES)]
-        self.looks = [Signal(name=f"looks{p}") for p in range(reads)]
-        self.halved, depth = halved, -(-lines // 2) if halved else lines
-        memories = banks * (2 if halved else 1)  # halved: a bank's even rows, then its odd ones
-        self.bank = [Ram(depth, 64, 8, reads, self.WRITES, (self.sums_port,), instance) for _ in range(memories)]
-        wide, lanes = 8 * self.line_bytes, self.line_bytes
+    def __init__(self, p: Parameters, instance: bool) -> None:
+        self.banks, self.offset_bits, self.halved = p.banks, p.offset_bits, p.halved_banks
+        bits, lanes, wide = p.address_bits, p.line_bytes, 8 * p.line_bytes
+        self.reads, self.sums_port = (3, 2) if p.overlaps else (2, 0)
+        reads, writes = range(self.reads), range(self.WRITES)
+        self.raddr = [Signal(bits, name=f"raddr{i}") for i in reads]
+        self.ren = [Signal(name=f"ren{i}") for i in reads]
+        self.rdata = [Signal(wide, name=f"rdata{i}") for i in reads]
+        self.waddr = [Signal(bits, name=f"waddr{i}") for i in writes]
+        self.wen = [Signal(lanes, name=f"wen{i}") for i in writes]
+        self.wdata = [Signal(wide, name=f"wdata{i}") for i in writes]
+        self.looks = [Signal(name=f"looks{i}") for i in reads]
+        depth = -(-p.lines // 2) if self.halved else p.lines
+        memories = p.banks * (2 if self.halved else 1)  # halved: a bank's even rows, then its odd ones
+        self.bank = [Ram(depth, 64, 8, self.reads, self.WRITES, (self.sums_port,), instance) for _ in range(memories)]
         self.turns = {
-            kind: [Turn(width, lane, up, instance) for _ in range(ports)]
+            kind: [Turn(width, lane, up, instance) for _ in ports]
             for kind, width, lane, up, ports in (
                 ("read", wide, 8, False, reads),
-                ("write", wide, 8, True, self.WRITES),
-                ("lanes", lanes, 1, True, self.WRITES),
+                ("write", wide, 8, True, writes),
+                ("lanes", lanes, 1, True, writes),
             )
         }
 

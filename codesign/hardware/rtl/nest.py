@@ -5,7 +5,14 @@ delta of the advancing level, ``stride - sum over inner levels of (bound - 1) * 
 costs one adder, however deep the nest.
 """
 
-from amaranth.hdl import Const, Elaboratable, Module, Mux, Signal
+from collections.abc import Sequence
+
+from amaranth.hdl import Const, Elaboratable, Module, Mux, Signal, Value
+
+from codesign.hardware.parameters import Parameters
+
+COUNT_BITS = 16
+"""Bits of a loop's counter."""
 
 
 class LoopNest(Elaboratable):
@@ -13,7 +20,6 @@ class LoopNest(Elaboratable):
 
     Args:
         levels: Number of loops.
-        bits: Width of a counter.
 
     Attributes:
         start: In, clears all counters.
@@ -24,16 +30,16 @@ class LoopNest(Elaboratable):
         last: Out, the last iteration.
     """
 
-    def __init__(self, levels: int, bits: int = 16, name: str = "nest") -> None:
-        self.levels, self.bits, self.name = levels, bits, name
+    def __init__(self, levels: int) -> None:
+        self.levels = levels
         self.start, self.step, self.last = Signal(), Signal(), Signal()
-        self.bound_m1 = [Signal(bits, name=f"bound_m1_{i}") for i in range(levels)]
+        self.bound_m1 = [Signal(COUNT_BITS, name=f"bound_m1_{i}") for i in range(levels)]
         self.advance, self.zero = Signal(levels), Signal(levels)
 
     def elaborate(self, platform: object) -> Module:
         """The netlist of this part, as Amaranth elaborates it."""
         m = Module()
-        count = [Signal(self.bits, name=f"count_{i}") for i in range(self.levels)]
+        count = [Signal(COUNT_BITS, name=f"count_{i}") for i in range(self.levels)]
         ends = Signal(self.levels)
         inner = Const(1, 1)
         for i, c in enumerate(count):
@@ -52,8 +58,11 @@ class LoopNest(Elaboratable):
         return m
 
 
-class FlatAddress(Elaboratable):
-    """A byte address that follows a nest.
+class Address(Elaboratable):
+    """An address that follows a nest.
+
+    It counts bytes, or with a machine's parameters it is one of its scratchpad: the byte in a line in the low bits, the line above. Lines need
+    not be a power of two long; those of negative deltas wrap at the width.
 
     Attributes:
         base: In, its value at the start.
@@ -61,46 +70,23 @@ class FlatAddress(Elaboratable):
         address: Out.
     """
 
-    def __init__(self, nest: LoopNest, bits: int, name: str) -> None:
-        self.nest, self.bits, self.name = nest, bits, name
+    def __init__(self, nest: LoopNest, bits: int, name: str, lines_of: Parameters | None = None) -> None:
+        self.nest, self.bits, self.name, self.lines_of = nest, bits, name, lines_of
         self.base, self.address = Signal(bits, name=f"{name}_base"), Signal(bits, name=f"{name}_address")
         self.delta = [Signal(bits, name=f"{name}_delta_{i}") for i in range(nest.levels)]
 
+    def given(self, base: Value, deltas: Sequence[Value]) -> list[object]:
+        """The statements that drive its inputs."""
+        return [self.base.eq(base), *(mine.eq(delta) for mine, delta in zip(self.delta, deltas, strict=True))]
+
     def elaborate(self, platform: object) -> Module:
         """The netlist of this part, as Amaranth elaborates it."""
-        m = Module()
+        m, p = Module(), self.lines_of
         change = Signal(self.bits)
         for i in range(self.nest.levels):
             with m.If(self.nest.advance[i]):
                 m.d.comb += change.eq(self.delta[i])
-        with m.If(self.nest.start):
-            m.d.sync += self.address.eq(self.base)
-        with m.Elif(self.nest.step):
-            m.d.sync += self.address.eq(self.address + change)
-        return m
-
-
-class LineAddress(Elaboratable):
-    """A scratchpad address (line, byte in the line) that follows a nest; lines need not be a power of two long.
-
-    Values are packed: the byte in the low bits, the line above. Lines of negative deltas wrap at the width.
-    """
-
-    def __init__(self, nest: LoopNest, row_bits: int, offset_bits: int, line_bytes: int, name: str) -> None:
-        self.nest, self.name = nest, name
-        self.row_bits, self.offset_bits, self.line_bytes = row_bits, offset_bits, line_bytes
-        bits = row_bits + offset_bits
-        self.base, self.address = Signal(bits, name=f"{name}_base"), Signal(bits, name=f"{name}_address")
-        self.delta = [Signal(bits, name=f"{name}_delta_{i}") for i in range(nest.levels)]
-
-    def elaborate(self, platform: object) -> Module:
-        """The netlist of this part, as Amaranth elaborates it."""
-        m = Module()
-        change = Signal(self.row_bits + self.offset_bits)
-        for i in range(self.nest.levels):
-            with m.If(self.nest.advance[i]):
-                m.d.comb += change.eq(self.delta[i])
-        total = line_sum(m, self.address, change, self.row_bits, self.offset_bits, self.line_bytes, self.name)
+        total = self.address + change if p is None else line_sum(m, p, self.address, change, self.name)
         with m.If(self.nest.start):
             m.d.sync += self.address.eq(self.base)
         with m.Elif(self.nest.step):
@@ -108,15 +94,15 @@ class LineAddress(Elaboratable):
         return m
 
 
-def line_sum(m: Module, a: Signal, b: Signal, row_bits: int, offset_bits: int, line_bytes: int, name: str) -> Signal:
+def line_sum(m: Module, p: Parameters, a: Value, b: Value, name: str) -> Signal:
     """The packed sum of two packed (line, byte) addresses."""
-    total = Signal(row_bits + offset_bits, name=f"{name}_sum")
-    if line_bytes == 1 << offset_bits:
+    total, bits, line = Signal(p.address_bits, name=f"{name}_sum"), p.offset_bits, p.line_bytes
+    if line == 1 << bits:
         m.d.comb += total.eq(a + b)
         return total
-    byte = Signal(offset_bits + 1, name=f"{name}_byte")
+    byte = Signal(bits + 1, name=f"{name}_byte")
     carry = Signal(name=f"{name}_carry")
-    m.d.comb += [byte.eq(a[:offset_bits] + b[:offset_bits]), carry.eq(byte >= line_bytes)]
-    m.d.comb += total[:offset_bits].eq(Mux(carry, byte - line_bytes, byte))
-    m.d.comb += total[offset_bits:].eq(a[offset_bits:] + b[offset_bits:] + carry)
+    m.d.comb += [byte.eq(a[:bits] + b[:bits]), carry.eq(byte >= line)]
+    m.d.comb += total[:bits].eq(Mux(carry, byte - line, byte))
+    m.d.comb += total[bits:].eq(a[bits:] + b[bits:] + carry)
     return total

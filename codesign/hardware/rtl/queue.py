@@ -18,30 +18,9 @@ from codesign.hardware.parameters import Parameters
 from codesign.hardware.rtl.dma import DRAM_BITS, DmaRead, DmaWrite
 from codesign.hardware.rtl.registers import RegisterFile, WriteBus
 from codesign.hardware.rtl.unit import ArrayUnit
+from codesign.hardware.words import FENCE_BIT, FIRST_BIT, SIGNAL_BIT, DmaCommand, Opcode
 
 WORD_BITS = 48
-FENCE_BIT = 9
-"""Bit of LAUNCH that lets a DMA engine begin only when the other one is at rest."""
-
-SIGNAL_BIT = 8
-"""Bit of LAUNCH that makes the completion count; the array then also waits until its results are written."""
-
-
-class Opcode(IntEnum):
-    """Addresses of a queue that are instructions."""
-
-    END = 1
-    LAUNCH = 2
-    WAIT = 3
-    WAIT_STORES = 4
-
-
-class Transfer(IntEnum):
-    """What a LAUNCH of the DMA queue moves."""
-
-    LOAD = 0
-    LOAD_RESULT = 1
-    STORE = 2
 
 
 class Hold(IntEnum):
@@ -65,7 +44,7 @@ class Queue(Elaboratable):
     """
 
     def __init__(self, name: str, holds: Hold) -> None:
-        self.name, self.holds = name, holds
+        self.holds = holds
         self.stores, self.hold = Signal(32, name=f"{name}_stores"), Signal(name=f"{name}_hold")
         self.word, self.word_valid = Signal(WORD_BITS, name=f"{name}_word"), Signal(name=f"{name}_word_valid")
         self.word_ready = Signal(name=f"{name}_word_ready")
@@ -139,11 +118,11 @@ class QueueControl(Elaboratable):
         self.p, self.unit, self.reader, self.writer = p, unit, reader, writer
         holds = (Hold.LAUNCHES, Hold.NOTHING) if p.overlaps else (Hold.WORDS, Hold.WORDS)
         self.array, self.dma = Queue("array_queue", holds[0]), Queue("dma_queue", holds[1])
-        bits = p.row_bits + p.offset_bits
+        bits = p.address_bits
         self.registers = r = RegisterFile(array_bus, first)
         self.r_at = {t: r.field(f"at_{t}", bits) for t in "ABO"}
         self.r_local = {t: r.field(f"local_{t}", p.local_bits) for t in "ABO" if t in p.local}
-        self.dma_registers = d = RegisterFile(dma_bus, first + len(r.signals))
+        self.dma_registers = d = RegisterFile(dma_bus, r.end)
         self.r_dram, self.r_line = d.field("transfer_dram", DRAM_BITS), d.field("transfer_line", bits)
         self.start, self.busy = Signal(), Signal()
 
@@ -155,17 +134,17 @@ class QueueControl(Elaboratable):
         a, d, u = self.array, self.dma, self.unit
         m.d.comb += [
             a.start.eq(self.start), d.start.eq(self.start), d.others.eq(a.signals),
-            u.valid.eq(a.launch), a.accepted.eq(u.ready), u.kind.eq(a.data[:3]), u.first.eq(a.data[3]),
+            u.valid.eq(a.launch), a.accepted.eq(u.ready), u.kind.eq(a.data[:3]), u.first.eq(a.data[FIRST_BIT]),
             a.finished.eq(u.idle & (~a.signal | u.quiet)),
             *(u.at[t].eq(self.r_at[t]) for t in "ABO"), *(u.local_at[t].eq(s) for t, s in self.r_local.items()),
         ]  # fmt: skip
         kind, stores = d.data[:2], Signal()
         r, w = self.reader, self.writer
-        m.d.comb += stores.eq(kind == Transfer.STORE)
+        m.d.comb += stores.eq(kind == DmaCommand.STORE)
         allowed = self._apart(m, stores) if self.p.overlaps else Value.cast(1)
         m.d.comb += [
             r.valid.eq(d.launch & ~stores & allowed), w.valid.eq(d.launch & stores & allowed),
-            r.wide.eq(kind == Transfer.LOAD_RESULT),
+            r.wide.eq(kind == DmaCommand.LOAD_RESULT),
             r.dram.eq(self.r_dram), w.dram.eq(self.r_dram), r.at.eq(self.r_line), w.at.eq(self.r_line),
         ]  # fmt: skip
         if not self.p.overlaps:
@@ -182,10 +161,7 @@ class QueueControl(Elaboratable):
         m.d.sync += [loaded.eq(Mux(self.start, 0, loaded + r.done)), stored.eq(Mux(self.start, 0, stored + w.done))]
         m.d.comb += [a.others.eq(loaded), a.stores.eq(stored), self.busy.eq(a.busy | d.busy | ~rest_r | ~rest_w)]
         address = d.word[32:]
-        own = [
-            (address >= e.registers.first) & (address < e.registers.first + len(e.registers.signals)) & ~e.ready
-            for e in (r, w)
-        ]
+        own = [(address >= e.registers.first) & (address < e.registers.end) & ~e.ready for e in (r, w)]
         m.d.comb += d.hold.eq(own[0] | own[1])
         allowed = Signal(name="fence_open")
         m.d.comb += allowed.eq(~d.data[FENCE_BIT] | Mux(stores, rest_r, rest_w))

@@ -2,13 +2,6 @@
 
 from amaranth.hdl import Elaboratable, Module, Signal
 
-# Regions above the plain registers; the low 12 bits are an index.
-WINDOWS_A, WINDOWS_B, EMIT_AT, EMIT_WHO = 0x4000, 0x5000, 0x6000, 0x7000
-PE_A, PE_B, PE_HEAD, COLUMN, ROW = 0x8000, 0x9000, 0xA000, 0xB000, 0xC000
-
-PE_COLUMN_BITS = 6
-"""A processing element is addressed as row << 6 | column."""
-
 
 class WriteBus:
     """A write enable, a 16-bit address, 32 bits of data."""
@@ -35,6 +28,15 @@ class RegisterFile(Elaboratable):
         signal = Signal(bits, name=f"r_{name}")
         self.signals.append((name, signal))
         return signal
+
+    def fields(self, name: str, bits: int, count: int) -> list[Signal]:
+        """Registers `name_0`, `name_1` and so on."""
+        return [self.field(f"{name}_{i}", bits) for i in range(count)]
+
+    @property
+    def end(self) -> int:
+        """The address after its last register."""
+        return self.first + len(self.signals)
 
     @property
     def map(self) -> dict[str, tuple[int, int]]:

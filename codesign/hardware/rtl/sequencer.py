@@ -8,13 +8,12 @@ counters of loaded and of held halves only, so fetching, computing and storing o
 
 from amaranth.hdl import Cat, Elaboratable, Module, Mux, Signal, Value
 
-from codesign.hardware.parameters import Parameters
+from codesign.hardware.parameters import PORTS, Parameters
 from codesign.hardware.rtl.dma import DRAM_BITS, DmaRead, DmaWrite
-from codesign.hardware.rtl.nest import FlatAddress, LineAddress, LoopNest, line_sum
+from codesign.hardware.rtl.nest import Address, LoopNest, line_sum
 from codesign.hardware.rtl.registers import RegisterFile, WriteBus
-from codesign.hardware.rtl.unit import ArrayUnit, Command
-
-TENSORS = ("A", "B", "O")
+from codesign.hardware.rtl.unit import ArrayUnit
+from codesign.hardware.words import Command
 
 
 class Places(Elaboratable):
@@ -27,7 +26,7 @@ class Places(Elaboratable):
     """
 
     def __init__(self, p: Parameters, name: str) -> None:
-        self.p, self.name, bits = p, name, p.row_bits + p.offset_bits
+        self.p, self.name, bits = p, name, p.address_bits
         self.clear, self.step = Signal(name=f"{name}_clear"), Signal(name=f"{name}_step")
         self.first, self.apart, self.at = (Signal(bits, name=f"{name}_{n}") for n in ("first", "apart", "at"))
         self.last = Signal(range(p.most_places), name=f"{name}_last")
@@ -40,7 +39,7 @@ class Places(Elaboratable):
             Signal(len(self.at), name=f"{self.name}_kept"),
         )
         m.d.comb += self.at.eq(Mux(number == 0, self.first, kept))
-        following = line_sum(m, self.at, self.apart, p.row_bits, p.offset_bits, p.line_bytes, f"{self.name}_next")
+        following = line_sum(m, p, self.at, self.apart, f"{self.name}_next")
         with m.If(self.clear):
             m.d.sync += number.eq(0)
         with m.Elif(self.step):
@@ -59,7 +58,7 @@ class Halves(Elaboratable):
     """
 
     def __init__(self, p: Parameters) -> None:
-        self.last = [Signal(range(p.most_places), name=f"last_place_{t}") for t in TENSORS]
+        self.last = [Signal(range(p.most_places), name=f"last_place_{t}") for t in PORTS]
         self.bits = p.most_places.bit_length()
         self.take, self.loaded, self.leave, self.free = (
             Signal(3, name=f"half_{n}") for n in ("take", "loaded", "leave", "free")
@@ -85,16 +84,16 @@ class Loader(Elaboratable):
     def __init__(self, p: Parameters, bus: WriteBus, dma: DmaRead, halves: Halves, first: int) -> None:
         self.p, self.dma, self.halves = p, dma, halves
         self.registers = r = RegisterFile(bus, first)
-        bits = p.row_bits + p.offset_bits
-        self.nest = LoopNest(p.outer_loops, name="loader")
-        self.r_bound = [r.field(f"load_bound_{i}", 16) for i in range(p.outer_loops)]
-        self.r_moves = {t: r.field(f"load_moves_{t}", p.outer_loops) for t in TENSORS}
+        bits = p.address_bits
+        self.nest = LoopNest(p.outer_loops)
+        self.r_bound = r.fields("load_bound", 16, p.outer_loops)
+        self.r_moves = {t: r.field(f"load_moves_{t}", p.outer_loops) for t in PORTS}
         self.r_sum_loops = r.field("load_sum_loops", p.outer_loops)
-        self.r_base = {t: r.field(f"load_base_{t}", DRAM_BITS) for t in TENSORS}
-        self.r_dram = {t: [r.field(f"load_dram_{t}_{i}", DRAM_BITS) for i in range(p.outer_loops)] for t in TENSORS}
-        self.r_place = {t: r.field(f"place_{t}", bits) for t in TENSORS}
-        self.r_apart = {t: r.field(f"place_step_{t}", bits) for t in TENSORS}
-        self.r_last = {t: r.field(f"place_last_{t}", len(halves.last[0])) for t in TENSORS}
+        self.r_base = {t: r.field(f"load_base_{t}", DRAM_BITS) for t in PORTS}
+        self.r_dram = {t: r.fields(f"load_dram_{t}", DRAM_BITS, p.outer_loops) for t in PORTS}
+        self.r_place = {t: r.field(f"place_{t}", bits) for t in PORTS}
+        self.r_apart = {t: r.field(f"place_step_{t}", bits) for t in PORTS}
+        self.r_last = {t: r.field(f"place_last_{t}", len(halves.last[0])) for t in PORTS}
         self.start, self.busy = Signal(name="load_start"), Signal(name="load_busy")
 
     def elaborate(self, platform: object) -> Module:
@@ -102,14 +101,13 @@ class Loader(Elaboratable):
         m, h, dma = Module(), self.halves, self.dma
         m.submodules.registers, m.submodules.nest = self.registers, self.nest
         m.d.comb += [self.nest.bound_m1[i].eq(b) for i, b in enumerate(self.r_bound)]
-        m.d.comb += [h.last[n].eq(self.r_last[t]) for n, t in enumerate(TENSORS)]
+        m.d.comb += [h.last[n].eq(self.r_last[t]) for n, t in enumerate(PORTS)]
         places = self.places(m, "load")
         m.d.comb += self.nest.start.eq(self.start)
         addresses = {}
-        for t in TENSORS:
-            m.submodules[f"dram_{t}"] = addresses[t] = FlatAddress(self.nest, DRAM_BITS, f"tile_{t}")
-            m.d.comb += addresses[t].base.eq(self.r_base[t])
-            m.d.comb += [addresses[t].delta[i].eq(self.r_dram[t][i]) for i in range(self.p.outer_loops)]
+        for t in PORTS:
+            m.submodules[f"dram_{t}"] = addresses[t] = Address(self.nest, DRAM_BITS, f"tile_{t}")
+            m.d.comb += addresses[t].given(self.r_base[t], self.r_dram[t])
         moved = Signal(3, reset_less=True)
         begins = (~self.r_sum_loops | self.nest.zero).all()
         loads_o = moved[2] & ~begins
@@ -127,10 +125,10 @@ class Loader(Elaboratable):
                 m.d.comb += [x.clear.eq(1) for x in places]
                 with m.If(self.start):
                     m.next = "A"
-            for n, t in enumerate(TENSORS):
+            for n, t in enumerate(PORTS):
                 with m.State(t):
                     m.d.comb += self.busy.eq(1)
-                    following = TENSORS[n + 1] if n < 2 else "ADVANCE"
+                    following = PORTS[n + 1] if n < 2 else "ADVANCE"
                     fetches = loads_o if t == "O" else moved[n]
                     go = Signal(name=f"goes_{t}")
                     in_turn = (sums_fly == 0) if t == "O" else 1  # a sum that begins comes after those on their way
@@ -150,7 +148,7 @@ class Loader(Elaboratable):
                                 m.d.comb += h.loaded[2].eq(1)
             with m.State("ADVANCE"):
                 m.d.comb += [self.busy.eq(1), self.nest.step.eq(1)]
-                m.d.sync += moved.eq(Cat(*((self.nest.advance & self.r_moves[t]).any() for t in TENSORS)))
+                m.d.sync += moved.eq(Cat(*((self.nest.advance & self.r_moves[t]).any() for t in PORTS)))
                 m.next = "A"
                 with m.If(self.nest.last):
                     m.next = "IDLE"
@@ -158,8 +156,8 @@ class Loader(Elaboratable):
 
     def places(self, m: Module, name: str) -> list[Places]:
         """A walk through the places of each tensor."""
-        found = [Places(self.p, f"{name}_place_{t}") for t in TENSORS]
-        for t, x in zip(TENSORS, found, strict=True):
+        found = [Places(self.p, f"{name}_place_{t}") for t in PORTS]
+        for t, x in zip(PORTS, found, strict=True):
             m.submodules[x.name] = x
             m.d.comb += [x.first.eq(self.r_place[t]), x.apart.eq(self.r_apart[t]), x.last.eq(self.r_last[t])]
         return found
@@ -173,20 +171,18 @@ class Sequencer(Elaboratable):
     ) -> None:
         self.p, self.unit, self.loader, self.writer, self.halves = p, unit, loader, writer, loader.halves
         self.registers = r = RegisterFile(bus, first)
-        n, bits = p.outer_loops, p.row_bits + p.offset_bits
-        self.nest = LoopNest(n, name="sequence")
-        self.r_bound = [r.field(f"seq_bound_{i}", 16) for i in range(n)]
-        self.r_moves = {t: r.field(f"seq_moves_{t}", n) for t in TENSORS}
-        self.r_local_moves = {t: r.field(f"seq_local_moves_{t}", n) for t in TENSORS}
+        n, bits = p.outer_loops, p.address_bits
+        self.nest = LoopNest(n)
+        self.r_bound = r.fields("seq_bound", 16, n)
+        self.r_moves = {t: r.field(f"seq_moves_{t}", n) for t in PORTS}
+        self.r_local_moves = {t: r.field(f"seq_local_moves_{t}", n) for t in PORTS}
         self.r_sum_loops = r.field("seq_sum_loops", n)
-        self.r_line = {t: [r.field(f"seq_line_{t}_{i}", bits) for i in range(n)] for t in TENSORS}
-        self.r_local_base = {t: r.field(f"seq_local_base_{t}", p.local_bits) for t in TENSORS if t in p.local}
-        self.r_local = {
-            t: [r.field(f"seq_local_{t}_{i}", p.local_bits) for i in range(n)] for t in TENSORS if t in p.local
-        }
+        self.r_line = {t: r.fields(f"seq_line_{t}", bits, n) for t in PORTS}
+        self.r_local_base = {t: r.field(f"seq_local_base_{t}", p.local_bits) for t in PORTS if t in p.local}
+        self.r_local = {t: r.fields(f"seq_local_{t}", p.local_bits, n) for t in PORTS if t in p.local}
         self.r_other = {t: r.field(f"seq_local_other_{t}", p.local_bits) for t in "AB"} if p.fills_beside else {}
         self.r_two_local = r.field("seq_local_two", 2) if p.fills_beside else None
-        self.r_out = [r.field(f"seq_out_{i}", DRAM_BITS) for i in range(n)]
+        self.r_out = r.fields("seq_out", DRAM_BITS, n)
         self.start, self.busy = Signal(name="seq_start"), Signal(name="seq_busy")
 
     def elaborate(self, platform: object) -> Module:
@@ -201,27 +197,27 @@ class Sequencer(Elaboratable):
         self._walk(m, storing, last)
         return m
 
-    def _addresses(self, m: Module) -> FlatAddress:
+    def _addresses(self, m: Module) -> Address:
         """Where the tiles of this iteration lie; returns the result's address in DRAM."""
         p, u, n = self.p, self.unit, self.p.outer_loops
-        for i, t in enumerate(TENSORS):
-            line = LineAddress(self.nest, p.row_bits, p.offset_bits, p.line_bytes, f"seq_{t}")
+        for i, t in enumerate(PORTS):
+            line = Address(self.nest, p.address_bits, f"seq_{t}", p)
             m.submodules[f"line_{t}"] = line
             m.d.comb += [line.delta[k].eq(self.r_line[t][k]) for k in range(n)]
-            total = line_sum(m, line.address, self.places[i].at, p.row_bits, p.offset_bits, p.line_bytes, f"at_{t}")
+            total = line_sum(m, p, line.address, self.places[i].at, f"at_{t}")
             m.d.comb += u.at[t].eq(total)
             if t in p.local:
-                m.submodules[f"local_{t}"] = local = FlatAddress(self.nest, p.local_bits, f"seq_local_{t}")
+                m.submodules[f"local_{t}"] = local = Address(self.nest, p.local_bits, f"seq_local_{t}")
                 m.d.comb += [local.base.eq(self.r_local_base[t]), u.local_at[t].eq(local.address)]
                 if t in self.r_other:
                     with m.If(self.other[i]):
                         m.d.comb += u.local_at[t].eq(local.address + self.r_other[t])
                 m.d.comb += [local.delta[k].eq(self.r_local[t][k]) for k in range(n)]
-        m.submodules.out = out = FlatAddress(self.nest, DRAM_BITS, "out")
-        m.d.comb += [out.base.eq(self.loader.r_base["O"]), *(out.delta[k].eq(self.r_out[k]) for k in range(n))]
+        m.submodules.out = out = Address(self.nest, DRAM_BITS, "out")
+        m.d.comb += out.given(self.loader.r_base["O"], self.r_out)
         return out
 
-    def _store(self, m: Module, out: FlatAddress) -> tuple[Signal, Signal]:
+    def _store(self, m: Module, out: Address) -> tuple[Signal, Signal]:
         """One finished result tile waits for its last words to be written, then for the writer."""
         w, settling = self.writer, self.unit.settling
         push, waiting = Signal(name="push"), Signal(name="store_waits")
@@ -277,7 +273,7 @@ class Sequencer(Elaboratable):
         m.d.comb += nest.step.eq(1)
         m.d.comb += [x.step.eq(ended) for x, ended in zip(self.places, ends, strict=True)]
         m.d.sync += moved.eq(Cat(*ends))
-        for i, t in enumerate(TENSORS):
+        for i, t in enumerate(PORTS):
             again = (nest.advance & self.r_local_moves[t]).any()
             m.d.sync += refill[i].eq(again)
             if self.r_two_local is not None and i < 2:
@@ -286,8 +282,8 @@ class Sequencer(Elaboratable):
     def _walk(self, m: Module, push: Signal, storing: Signal) -> None:
         p, u, h, nest = self.p, self.unit, self.halves, self.nest
         moved, refill = Signal(3, name="moved"), Signal(3, name="refill")
-        ends = [Signal(name=f"ends_{t}") for t in TENSORS]  # the tile's last iteration in the scratchpad
-        for i, t in enumerate(TENSORS):
+        ends = [Signal(name=f"ends_{t}") for t in PORTS]  # the tile's last iteration in the scratchpad
+        for i, t in enumerate(PORTS):
             m.d.comb += ends[i].eq((nest.advance & self.r_moves[t]).any() | nest.last)
         need = self._needs(m, refill)
         commands = list(need)

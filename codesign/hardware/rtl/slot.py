@@ -1,21 +1,19 @@
 """Sums of those of many values that are meant: of columns for one place of a line of results, of the elements of a column."""
 
-from amaranth.hdl import Elaboratable, Instance, Module, Mux, Signal, Value
+import operator
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from amaranth.hdl import Elaboratable, Instance, Module, Mux, Signal
+
+T = TypeVar("T")
 
 
-def adder_tree(terms: list[Value]) -> Value:
-    """Their sum in 32 bits, halved level by level."""
+def tree(terms: Sequence[T], joined: Callable[[T, T], T]) -> T:
+    """Terms joined two by two, level by level."""
     while len(terms) > 1:
-        pairs = [(terms[i] + terms[i + 1])[:32] for i in range(0, len(terms) - 1, 2)]
-        terms = pairs + terms[len(pairs) * 2 :]
-    return terms[0]
-
-
-def or_tree(terms: list[Value]) -> Value:
-    """Their bitwise or: at most one of them is not zero."""
-    while len(terms) > 1:
-        pairs = [terms[i] | terms[i + 1] for i in range(0, len(terms) - 1, 2)]
-        terms = pairs + terms[len(pairs) * 2 :]
+        pairs = [joined(terms[i], terms[i + 1]) for i in range(0, len(terms) - 1, 2)]
+        terms = [*pairs, *terms[len(pairs) * 2 :]]
     return terms[0]
 
 
@@ -53,17 +51,15 @@ class SlotSum(Elaboratable):
             )
             return m
         gated = [Mux(self.hits[x], self.totals.word_select(x, 32), 0)[:32] for x in range(self.cols)]
-        m.d.comb += self.sum.eq(adder_tree(gated) if self.adds else or_tree(gated))
+        m.d.comb += self.sum.eq(tree(gated, (lambda a, b: (a + b)[:32]) if self.adds else operator.or_))
         return m
 
     def verilog(self) -> str:
         """Verilog of its behaviour, for simulators and synthesis."""
         terms = [f"(hits[{x}] ? totals[{32 * x + 31}:{32 * x}] : 32'd0)" for x in range(self.cols)]
         sign = "+" if self.adds else "|"
-        while len(terms) > 1:
-            pairs = [f"({terms[i]} {sign} {terms[i + 1]})" for i in range(0, len(terms) - 1, 2)]
-            terms = pairs + terms[len(pairs) * 2 :]
+        total = tree(terms, lambda a, b: f"({a} {sign} {b})")
         return (
             f"module {self.module}(input [{32 * self.cols - 1}:0] totals, input [{self.cols - 1}:0] hits, input enable, output reg [31:0] sum);\n"
-            f"  always @* begin\n    sum = 32'bx;\n    if (enable) sum = {terms[0]};\n  end\nendmodule\n"
+            f"  always @* begin\n    sum = 32'bx;\n    if (enable) sum = {total};\n  end\nendmodule\n"
         )

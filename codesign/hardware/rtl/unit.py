@@ -18,34 +18,32 @@ Cycles, with f the cycle in which `go` is issued: the line is on the bus at f + 
 f + 4 + column_cycles + e and written a cycle later.
 """
 
-from enum import IntEnum
-
 from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal, Value
 
 from codesign.arch.architecture import Links
 from codesign.hardware.parameters import Control, Parameters
-from codesign.hardware.rtl import registers as reg
 from codesign.hardware.rtl.array import TENSOR_CODE, Array
 from codesign.hardware.rtl.memory import Ram, Scratchpad
-from codesign.hardware.rtl.nest import FlatAddress, LineAddress, LoopNest, line_sum
+from codesign.hardware.rtl.nest import Address, LoopNest, line_sum
+from codesign.hardware.rtl.registers import RegisterFile, WriteBus
 from codesign.hardware.rtl.slot import SlotSum
-
-
-class Command(IntEnum):
-    """What the array is told."""
-
-    FILL_A = 0
-    FILL_B = 1
-    PRELOAD = 2
-    RUN = 3
-    DRAIN = 4
-
+from codesign.hardware.words import (
+    COLUMN,
+    EMIT_AT,
+    EMIT_CYCLES,
+    EMIT_WHO,
+    PE_A,
+    PE_B,
+    PE_COLUMN_BITS,
+    PE_HEAD,
+    ROW,
+    WINDOWS_A,
+    WINDOWS_B,
+    Command,
+)
 
 FEED_CYCLES = 2
 """From the issue of a read to its line on the bus: the memory, and a register after the turn."""
-
-EMIT_CYCLES = 4
-"""From the issue of `go` to the cycle in which the first row gives its values: feed, operands, product."""
 
 
 def _delay(m: Module, signal: Value, cycles: int, name: str, *, data: bool = False) -> Value:
@@ -71,22 +69,22 @@ class ArrayUnit(Elaboratable):
     """
 
     def __init__(
-        self, p: Parameters, bus: reg.WriteBus, scratchpad: Scratchpad, first_register: int, instance: bool
+        self, p: Parameters, bus: WriteBus, scratchpad: Scratchpad, first_register: int, instance: bool
     ) -> None:
-        self.p, self.bus, self.scratchpad, self.instance = p, bus, scratchpad, instance
+        self.p, self.bus, self.scratchpad = p, bus, scratchpad
         prepared = p.overlaps and p.control is Control.QUEUE
-        self.registers = reg.RegisterFile(bus, first_register, prepared=prepared)
+        self.registers = RegisterFile(bus, first_register, prepared=prepared)
         self.valid, self.ready = Signal(name="cmd_valid"), Signal(name="cmd_ready")
         self.idle, self.quiet = Signal(name="idle"), Signal(name="quiet")
         self.ends = Signal(name="cmd_ends")
         self.settling = Signal(range(EMIT_CYCLES + p.column_cycles + p.windows + 1), name="settling")
         self.kind, self.first = Signal(3, name="cmd_kind"), Signal(name="cmd_first")
-        bits = p.row_bits + p.offset_bits
+        bits = p.address_bits
         self.at = {t: Signal(bits, name=f"cmd_at_{t}") for t in "ABO"}
         self.local_at = {t: Signal(p.local_bits, name=f"cmd_local_{t}") for t in "ABO"}
-        self.nest = LoopNest(p.run_loops, name="run")
+        self.nest = LoopNest(p.run_loops)
         self.fill_valid, self.fill_ready, self.fill_b = (Signal(name=f"fill_{n}") for n in ("valid", "ready", "of_b"))
-        self.fill_nest = LoopNest(p.run_loops, name="fill") if p.fills_beside else self.nest
+        self.fill_nest = LoopNest(p.run_loops) if p.fills_beside else self.nest
         self.array = Array(p, instance)
         self.slots = [SlotSum(p.cols, p.links is not Links.NONE, instance) for _ in range(p.slots)]
         self._declare()
@@ -107,7 +105,7 @@ class ArrayUnit(Elaboratable):
     def _declare(self) -> None:
         """All registers, in the order of their addresses."""
         p, r = self.p, self.registers
-        bits = p.row_bits + p.offset_bits
+        bits = p.address_bits
         self.r_mask = r.field("run_sum_loops", p.run_loops)
         self.r_windows = {t: r.field(f"windows_{t}", p.window_bits) for t in "ABO"}
         self.r_used = {t: r.field(f"feed_{t}", 1) for t in "AB"}
@@ -115,21 +113,16 @@ class ArrayUnit(Elaboratable):
         self.r_ones = r.field("ones", 2)
         self.r_resting = r.field("resting", 12) if p.folds else Const(0, 12)
         self.r_bounds = {
-            k: [r.field(f"{k}_bound_{i}", 16) for i in range(p.run_loops)]
-            for k in ("run", *(f"fill_{t}" for t in "ABO" if t in p.local))
+            k: r.fields(f"{k}_bound", 16, p.run_loops) for k in ("run", *(f"fill_{t}" for t in "ABO" if t in p.local))
         }
         wide = [t for t in "AB" if t in p.local] if p.fills_wide else []
         self.r_group = {t: r.field(f"fill_group_{t}", 2) for t in wide}
-        self.r_line = {}
-        self.r_local = {}
+        self.r_line, self.r_local = {}, {}
         for t in "ABO":
-            kinds = ("fill", "run") if t in p.local else ("run",)
-            line_kind = "fill" if t in p.local else "run"
-            self.r_line[t] = [r.field(f"{line_kind}_line_{t}_{i}", bits) for i in range(p.run_loops)]
-            if t in p.local:
-                self.r_local[t] = {
-                    k: [r.field(f"{k}_local_{t}_{i}", p.local_bits) for i in range(p.run_loops)] for k in kinds
-                }
+            kept = t in p.local
+            self.r_line[t] = r.fields(f"{'fill' if kept else 'run'}_line_{t}", bits, p.run_loops)
+            if kept:
+                self.r_local[t] = {k: r.fields(f"{k}_local_{t}", p.local_bits, p.run_loops) for k in ("fill", "run")}
 
     def elaborate(self, platform: object) -> Module:
         """The netlist of this part, as Amaranth elaborates it."""
@@ -172,21 +165,21 @@ class ArrayUnit(Elaboratable):
         index = bus.address[:12]
         m.d.comb += [
             a.cfg_data.eq(bus.data),
-            a.cfg_row.eq(index[reg.PE_COLUMN_BITS :]),
-            a.cfg_col.eq(index[: reg.PE_COLUMN_BITS]),
+            a.cfg_row.eq(index[PE_COLUMN_BITS:]),
+            a.cfg_col.eq(index[:PE_COLUMN_BITS]),
         ]
-        for i, base in enumerate((reg.PE_A, reg.PE_B, reg.PE_HEAD)):
+        for i, base in enumerate((PE_A, PE_B, PE_HEAD)):
             m.d.comb += a.cfg_pe[i].eq(bus.we & (region == base))
-        with m.If(bus.we & (region == reg.COLUMN)):
+        with m.If(bus.we & (region == COLUMN)):
             for x in range(p.cols):
                 with m.If(index == x):
                     m.d.sync += [a.slot[x].eq(bus.data[:6]), a.column_window[x].eq(bus.data[8:])]
-        with m.If(bus.we & (region == reg.ROW)):
+        with m.If(bus.we & (region == ROW)):
             for y in range(p.rows):
                 with m.If(index == y):
                     m.d.sync += a.group[y].eq(bus.data)
         m.d.comb += a.ones.eq(self.r_ones)
-        bases = {"A": reg.WINDOWS_A, "B": reg.WINDOWS_B, "O": reg.EMIT_AT, "who": reg.EMIT_WHO}
+        bases = {"A": WINDOWS_A, "B": WINDOWS_B, "O": EMIT_AT, "who": EMIT_WHO}
         for name, table in self.tables.items():
             m.submodules[f"table_{name}"] = table
             m.d.comb += [table.waddr[0].eq(index), table.wdata[0].eq(bus.data)]
@@ -216,19 +209,16 @@ class ArrayUnit(Elaboratable):
                     m.d.comb += nest.bound_m1[i].eq(self.r_bounds[f"fill_{t}"][i])
         self.line, self.local = {}, {}
         for t in "ABO":
-            line = LineAddress(
-                self.fill_nest if t in beside else nest, p.row_bits, p.offset_bits, p.line_bytes, f"line_{t}"
-            )
+            line = Address(self.fill_nest if t in beside else nest, p.address_bits, f"line_{t}", p)
             m.submodules[f"line_{t}"] = self.line[t] = line
-            m.d.comb += [line.base.eq(self.at[t]), *(line.delta[i].eq(self.r_line[t][i]) for i in range(p.run_loops))]
+            m.d.comb += line.given(self.at[t], self.r_line[t])
             if t not in p.local:
                 continue
-            local = FlatAddress(nest, p.local_bits, f"local_{t}")
+            local = Address(nest, p.local_bits, f"local_{t}")
             m.submodules[f"local_{t}"] = self.local[t] = local
-            m.d.comb += local.base.eq(self.local_at[t])
-            for i in range(p.run_loops):
-                chosen = Mux(0 if t in beside else fills[t], self.r_local[t]["fill"][i], self.r_local[t]["run"][i])
-                m.d.comb += local.delta[i].eq(chosen)
+            filling, steps = 0 if t in beside else fills[t], self.r_local[t]
+            chosen = [Mux(filling, fill, run) for fill, run in zip(steps["fill"], steps["run"], strict=True)]
+            m.d.comb += local.given(self.local_at[t], chosen)
         if beside:
             self._beside(m)
 
@@ -236,7 +226,7 @@ class ArrayUnit(Elaboratable):
         """A walk of its own for the words that enter local memories while the array multiplies."""
         p, nest = self.p, self.fill_nest
         m.submodules.fill = nest
-        m.submodules.local_fill = self.fill_local = local = FlatAddress(nest, p.local_bits, "local_fill")
+        m.submodules.local_fill = self.fill_local = local = Address(nest, p.local_bits, "local_fill")
         m.d.comb += [
             self.fill_ready.eq(~self.fill_busy | self.fill_ends),
             nest.start.eq(self.fill_valid & self.fill_ready),
@@ -312,7 +302,7 @@ class ArrayUnit(Elaboratable):
         self.emit_at = self._lookup("O", w)
         sums = {}
         for t, table in (("A", self._lookup("A", w_in)), ("B", self._lookup("B", w_in)), ("O", self.emit_at)):
-            sums[t] = line_sum(m, self.line[t].address, table, p.row_bits, p.offset_bits, p.line_bytes, f"feed_{t}")
+            sums[t] = line_sum(m, p, self.line[t].address, table, f"feed_{t}")
         address = Mux(feed[0], sums["A"], sums["O"] if p.feeds_both else Mux(feed[1], sums["B"], sums["O"]))
         self.b_read, self.b_address = feed[1], sums["B"]
         head = who[0]
@@ -396,7 +386,7 @@ class ArrayUnit(Elaboratable):
             with m.If(index == self.r_windows["O"]):
                 m.d.sync += active.eq(0)
         who, offset = self._lookup("who", index, 1), self._lookup("O", index, 1)
-        at = line_sum(m, held[:-1], offset, p.row_bits, p.offset_bits, p.line_bytes, "emit_at")
+        at = line_sum(m, p, held[:-1], offset, "emit_at")
         m.d.comb += [self.array.row0.emit.eq(active), self.array.row0.emit_group.eq(who[1:8])]
         reads = Signal()
         m.d.comb += reads.eq(~who[0] | held[-1])  # one that is not the head always adds to what the head left

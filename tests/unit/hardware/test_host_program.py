@@ -24,9 +24,9 @@ from codesign.hardware.host_program import (
     offsets,
     program_of_network,
     register_header,
+    run_host,
     write_host,
 )
-from codesign.hardware.host_run import run_host
 from codesign.hardware.host_steps import convolve_exactly
 from codesign.hardware.network import read_network
 from codesign.hardware.parameters import Parameters

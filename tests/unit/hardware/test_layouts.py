@@ -8,12 +8,13 @@ import pytest
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
 from codesign.evaluation.timed import EventMapper
-from codesign.hardware.cycles import best_plan, nest_cycles
+from codesign.hardware.cycles import best_timed_plan, nest_times
 from codesign.hardware.execute import execute, nest_job, random_values
 from codesign.hardware.layout_search import candidates, with_layouts
 from codesign.hardware.line_uses import line_uses
-from codesign.hardware.nest_loops import PORTS, parameters_of
+from codesign.hardware.nest_loops import parameters_of
 from codesign.hardware.nest_plan import NestPlan
+from codesign.hardware.parameters import PORTS
 from codesign.hardware.rtl.machine import register_map
 from codesign.hardware.simulate import simulate_in_python
 from codesign.hardware.timed import timed_run, timing_at
@@ -72,8 +73,8 @@ def test_the_search_takes_no_more_cycles_than_the_two_kinds() -> None:
         mapping = mapped(computation, design, seed)
         p = parameters_of(architecture, computation, 8, 32, "machine")
         both = (mapping, with_layouts(computation, architecture, mapping, p))
-        plans = [best_plan(computation, architecture, m, p) for m in both]
-        cycles = [nest_cycles(plan) for plan in plans]
+        plans = [best_timed_plan(computation, architecture, m, p)[0] for m in both]
+        cycles = [nest_times(plan).cycles for plan in plans]
         assert cycles[1] <= cycles[0]
         fewer += cycles[1] < cycles[0]
     assert fewer > 0
@@ -103,4 +104,4 @@ def test_a_digit_that_is_no_loop_is_refused() -> None:
     mapping = replace(Mapping.from_levels(levels), layouts=(TensorLayout("W", tuple(map(Digit.parse, ORDER))),))
     p = parameters_of(architecture, CONV, 8, 32, "machine")
     with pytest.raises(UserError, match="digit 'k/2%2' of 'W' is neither a whole axis nor one of the mapping's loops"):
-        best_plan(CONV, architecture, mapping, p)
+        best_timed_plan(CONV, architecture, mapping, p)

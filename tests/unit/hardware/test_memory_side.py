@@ -8,7 +8,7 @@ import pytest
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
 from codesign.hardware.bench import HardwareError
-from codesign.hardware.cycles import best_plan, nest_cycles
+from codesign.hardware.cycles import best_timed_plan, nest_times
 from codesign.hardware.execute import Job, execute, nest_job, random_values
 from codesign.hardware.layout import Box
 from codesign.hardware.memory_timing import PLAIN_MEMORY, MemoryTiming, Trouble
@@ -34,7 +34,7 @@ def case(outstanding: int, memory: MemoryTiming = PLAIN_MEMORY) -> tuple[NestPla
     )
     assert found.mapping is not None
     p = replace(parameters_of(architecture, GEMM, 8, 32, "machine"), outstanding=outstanding)
-    plan = best_plan(GEMM, architecture, found.mapping, p, memory=memory)
+    plan = best_timed_plan(GEMM, architecture, found.mapping, p, memory=memory)[0]
     return plan, nest_job(GEMM, architecture, found.mapping, p, register_map(p), memory=memory)
 
 
@@ -56,7 +56,7 @@ def test_cycles_are_predicted_beside_any_memory(outstanding: int, memory: Memory
     verdict = execute(job, values, lambda image, bytes_: simulate_in_python(image, bytes_, timing=memory))
     assert verdict.wrong is None
     assert verdict.differences == ()
-    assert verdict.run.cycles == nest_cycles(plan, memory=memory)
+    assert verdict.run.cycles == nest_times(plan, memory=memory).cycles
 
 
 def _parameters(outstanding: int) -> Parameters:
@@ -116,7 +116,7 @@ def test_verilator_s_memory_is_the_same() -> None:
     machine = VerilatedMachine(job.image.parameters, quick=True)
     memory = job.image.memory(random_values(GEMM, np.random.default_rng(0)))
     for timing in (MemoryTiming(30), MemoryTiming(9, beat_cycles=2, requests=3)):
-        assert machine.run(job.image, memory, timing=timing).cycles == nest_cycles(plan, memory=timing)
+        assert machine.run(job.image, memory, timing=timing).cycles == nest_times(plan, memory=timing).cycles
     for trouble, message in TROUBLES:
         with pytest.raises(HardwareError, match=message):
             machine.run(job.image, memory, timing=MemoryTiming(trouble=trouble, at_request=2))

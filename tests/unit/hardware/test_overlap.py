@@ -11,7 +11,7 @@ from codesign.core.goals import Budget, Objective
 from codesign.cost.cost import Infeasible
 from codesign.hardware.array_cycles import IDLE, WENT, array_state, command, feed_cycles
 from codesign.hardware.core_plan import CorePlan, core_parameters
-from codesign.hardware.cycles import best_timed_plan, nest_cycles, queue_cycles
+from codesign.hardware.cycles import best_timed_plan, nest_times, queue_cycles
 from codesign.hardware.execute import core_job, execute, nest_job, random_values
 from codesign.hardware.layout import Layout, LayoutKind, Place, box_of_places
 from codesign.hardware.memory_timing import MemoryTiming
@@ -141,7 +141,7 @@ def test_lines_of_a_blocked_layout_carry_more_words() -> None:
     p = parameters_of(architecture, computation, 8, 32, "machine")
     plain, blocked, *_ = (NestPlan(computation, architecture, mapping, p, kind) for kind in LayoutKind)
     assert len(blocked.windows["B"]) < len(plain.windows["B"])
-    cycles = [nest_cycles(plan) for plan in (plain, blocked)]
+    cycles = [nest_times(plan).cycles for plan in (plain, blocked)]
     assert cycles[1] < cycles[0]
 
 
@@ -182,7 +182,7 @@ def test_a_local_memory_takes_words_that_lie_side_by_side_at_once(words: int, gr
     plan = NestPlan(computation, architecture, mapping, p, LayoutKind.GROUPED)
     assert [plan.groups[q] for q in "ABO"] == [group, group, 1]
     one = NestPlan(computation, architecture, mapping, p, LayoutKind.BLOCKED)
-    assert nest_cycles(plan) < nest_cycles(one)
+    assert nest_times(plan).cycles < nest_times(one).cycles
     job = nest_job(computation, architecture, mapping, p, register_map(p))
     verdict = execute(job, random_values(computation, np.random.default_rng(words)), simulate_in_python)
     assert verdict.wrong is None and not verdict.differences and verdict.run.cycles == job.predicted_cycles
@@ -205,9 +205,9 @@ def test_the_last_words_of_a_local_tile_may_be_fewer(words: int, dataflow: str) 
     plan = NestPlan(computation, architecture, mapping, p, LayoutKind.PARTLY)
     assert plan.groups["B"] == Fraction(words, -(-words // 4))
     one = NestPlan(computation, architecture, mapping, p, LayoutKind.BLOCKED)
-    assert nest_cycles(plan) <= nest_cycles(one)
+    assert nest_times(plan).cycles <= nest_times(one).cycles
     job = nest_job(computation, architecture, mapping, p, register_map(p))
-    mine = replace(job, image=nest_image(plan, register_map(p)), predicted_cycles=nest_cycles(plan))
+    mine = replace(job, image=nest_image(plan, register_map(p)), predicted_cycles=nest_times(plan).cycles)
     verdict = execute(mine, random_values(computation, np.random.default_rng(words)), simulate_in_python)
     assert verdict.wrong is None and not verdict.differences and verdict.run.cycles == mine.predicted_cycles
 
@@ -302,18 +302,18 @@ def test_results_have_the_second_place_where_that_takes_fewer_cycles() -> None:
     plan, times = best_timed_plan(computation, architecture, mapping, p)
     operands_first = plan.in_layout(plan.layout)
     assert len(plan.halves["O"]) == 2 > len(operands_first.halves["O"])
-    assert times.cycles < nest_cycles(operands_first)
+    assert times.cycles < nest_times(operands_first).cycles
 
 
 def test_a_local_memory_with_room_for_two_tiles_hides_filling() -> None:
     plan = annealed(dataflow="row-stationary", local_bytes=64)
     assert plan.p.fills_beside
-    used = sum(math.prod(plan.tile(q, plan.loc(q), local=True)) * plan.chip_bytes(q) for q in "ABO")
+    used = sum(math.prod(plan.local_tile(q)) * plan.chip_bytes(q) for q in "ABO")
     architecture = SCRATCHPAD.build(DESIGN | {"links": "multicast", "dataflow": "row-stationary", "local_bytes": 64})
     p = replace(plan.p, local_bytes=-(-used // 4) * 4)
     cramped = NestPlan(plan.computation, architecture, plan.mapping, p)
     assert sum(map(len, cramped.local_halves.values())) < sum(map(len, plan.local_halves.values()))
-    assert nest_cycles(plan) < nest_cycles(cramped)
+    assert nest_times(plan).cycles < nest_times(cramped).cycles
 
 
 def test_halves_of_local_memories_never_overlap() -> None:
@@ -321,7 +321,7 @@ def test_halves_of_local_memories_never_overlap() -> None:
         plan = annealed(dataflow="row-stationary", local_bytes=local_bytes)
         taken: set[int] = set()
         for port, halves in plan.local_halves.items():
-            size = math.prod(plan.tile(port, plan.loc(port), local=True)) * plan.chip_bytes(port)
+            size = math.prod(plan.local_tile(port)) * plan.chip_bytes(port)
             for start in halves:
                 words = set(range(start, start + size))
                 assert not words & taken

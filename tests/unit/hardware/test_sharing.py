@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from codesign.arch.architecture import Links
+from codesign.hardware import sharing
 from codesign.hardware.lanes import Start, result_emissions
 from codesign.hardware.parameters import Control, Parameters
-from codesign.hardware.sharing import Fold, lines_of, shared_out
+from codesign.hardware.sharing import Fold, shared_out
 from codesign.mapping.mapping import Axis, Spatial
 
 P = Parameters("m", Control.NEST, 8, 8, Links.MULTICAST, 8, 1 << 15, 64, frozenset("B"), 8, 32)
@@ -15,6 +16,12 @@ P = Parameters("m", Control.NEST, 8, 8, Links.MULTICAST, 8, 1 << 15, 64, frozens
 
 def spatial(dim: str, factor: int, axis: Axis) -> Spatial:
     return Spatial(dim, factor, level="Scratchpad", axis=axis)
+
+
+def lines_of(
+    factors: list[int], moves: list[bool], columns: list[bool], p: Parameters, fold: Fold | None = None
+) -> int:
+    return sharing.lines_of(factors, moves, columns, fold, p.links is not Links.NONE, p.slots)
 
 
 def axes(loops: list[tuple[Spatial, int]]) -> list[str]:

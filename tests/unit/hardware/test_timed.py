@@ -9,7 +9,7 @@ from codesign.core.goals import Budget, Objective
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible, evaluate
 from codesign.evaluation.timed import EventMapper
-from codesign.hardware.cycles import best_plan, nest_cycles
+from codesign.hardware.cycles import best_timed_plan, nest_times
 from codesign.hardware.nest_loops import parameters_of
 from codesign.hardware.timed import timed_run, timing_at
 from codesign.mappers.registry import create
@@ -39,9 +39,9 @@ def test_a_design_brings_its_bus_and_its_bursts() -> None:
 def test_cycles_are_those_of_the_generated_machine() -> None:
     architecture, mapping = SCRATCHPAD.build(DESIGN), random_mapping(GEMM)
     run = timed_run(GEMM, architecture, mapping, TABLE)
-    plan = best_plan(GEMM, architecture, mapping, parameters_of(architecture, GEMM, 8, 32, "machine"))
+    plan = best_timed_plan(GEMM, architecture, mapping, parameters_of(architecture, GEMM, 8, 32, "machine"))[0]
     assert isinstance(run, Run)
-    assert run.latency_cycles == nest_cycles(plan)
+    assert run.latency_cycles == nest_times(plan).cycles
 
 
 def test_resources_say_where_the_cycles_go() -> None:
