@@ -160,26 +160,12 @@ class NetworkBuilder:
             G=groups,
             stride=window.stride,
             dilation=window.dilation,
-            bits=self.bits,
-            partial_bits=self.partial_bits,
-            name=name,
+            **self._label(name),
         )
         weight = self.parameter(f"{name}.weight", (out_channels, channels // groups, *window.kernel))
-        extra = (self.parameter(f"{name}.bias", (out_channels,)),) if bias else ()
-        y = self.tensor(name, (n, out_channels, *out), batch_axis=self.tensors[x].batch_axis)
-        return self.add(
-            Operator(
-                name,
-                OperatorKind.CONV,
-                (x, weight, *extra),
-                (y,),
-                computation,
-                (x, weight, y),
-                "N" if self.tensors[x].batch_axis == 0 else None,
-                math.prod(self.shape(y)) if bias else 0,
-                window,
-            )
-        )
+        axis, kind = self.tensors[x].batch_axis, OperatorKind.CONV
+        shape, batch_dim = (n, out_channels, *out), "N" if axis == 0 else None
+        return self._matrix(computation, (x, weight), shape, axis, batch_dim, bias * out_channels, kind, window)
 
     def linear(
         self, x: str, out_features: int, *, bias: bool = True, weight: str | None = None, name: str = "linear"
@@ -195,47 +181,49 @@ class NetworkBuilder:
         """
         name = self.unique(name)
         *rows, features = self.shape(x)
-        computation = operators.gemm(
-            M=math.prod(rows),
-            N=out_features,
-            K=features,
-            bits=self.bits,
-            partial_bits=self.partial_bits,
-            name=name,
-        )
+        computation = operators.gemm(M=math.prod(rows), N=out_features, K=features, **self._label(name))
         weight = weight or self.parameter(f"{name}.weight", (features, out_features))
-        extra = (self.parameter(f"{name}.bias", (out_features,)),) if bias else ()
         axis = self.tensors[x].batch_axis
-        y = self.tensor(name, (*rows, out_features), batch_axis=axis)
         batch_dim = "M" if axis is not None else None
-        work = math.prod(self.shape(y)) if bias else 0
-        return self.add(
-            Operator(name, OperatorKind.MATMUL, (x, weight, *extra), (y,), computation, (x, weight, y), batch_dim, work)
-        )
+        return self._matrix(computation, (x, weight), (*rows, out_features), axis, batch_dim, bias * out_features)
 
     def matmul(self, a: str, b: str, *, name: str = "matmul") -> str:
         """Product of two activations, broadcast over the leading axes as NumPy does."""
-        name = self.unique(name)
-        computation, shape = matmul_computation(
-            self.shape(a), self.shape(b), bits=self.bits, partial_bits=self.partial_bits, name=name
-        )
+        computation, shape = matmul_computation(self.shape(a), self.shape(b), **self._label(self.unique(name)))
         axis = self.tensors[a].batch_axis
-        y = self.tensor(name, shape, batch_axis=axis)
         batch_dim = None if axis is None else ("B" if "B" in computation.dims else "M")
-        return self.add(Operator(name, OperatorKind.MATMUL, (a, b), (y,), computation, (a, b, y), batch_dim))
+        return self._matrix(computation, (a, b), shape, axis, batch_dim)
 
     def head_product(self, x: str, weight: str, *, name: str) -> str:
         """Product of every head with a matrix of its own: ``batch x heads x rows x K`` and a parameter ``heads x K x N``."""
-        name = self.unique(name)
         batch, heads, rows, summed = self.shape(x)
         columns = self.shape(weight)[2]
-        computation = operators.broadcast_matmul(
-            M=batch * rows, N=columns, K=summed, shared=heads, bits=self.bits, partial_bits=self.partial_bits, name=name
-        )
+        label = self._label(self.unique(name))
+        computation = operators.broadcast_matmul(M=batch * rows, N=columns, K=summed, shared=heads, **label)
         axis = self.tensors[x].batch_axis
-        y = self.tensor(name, (batch, heads, rows, columns), batch_axis=axis)
         batch_dim = None if axis is None else "M"
-        return self.add(Operator(name, OperatorKind.MATMUL, (x, weight), (y,), computation, (x, weight, y), batch_dim))
+        return self._matrix(computation, (x, weight), (batch, heads, rows, columns), axis, batch_dim)
+
+    def _label(self, name: str) -> operators.Label:
+        return {"bits": self.bits, "partial_bits": self.partial_bits, "name": name}
+
+    def _matrix(
+        self,
+        computation: Computation,
+        read: tuple[str, str],
+        shape: Sequence[int],
+        batch_axis: int | None,
+        batch_dim: str | None,
+        biases: int = 0,
+        kind: OperatorKind = OperatorKind.MATMUL,
+        window: Window | None = None,
+    ) -> str:
+        """The operator of a computation, called like it, with its result and so many biases."""
+        name = computation.name
+        extra = (self.parameter(f"{name}.bias", (biases,)),) if biases else ()
+        y = self.tensor(name, shape, batch_axis=batch_axis)
+        work = math.prod(shape) if biases else 0
+        return self.add(Operator(name, kind, (*read, *extra), (y,), computation, (*read, y), batch_dim, work, window))
 
     # ---- experts -----------------------------------------------------------------------------
 
@@ -251,12 +239,9 @@ class NetworkBuilder:
         """Product of the rows of every expert, ``experts x rows x K``, with a matrix of its own."""
         name = self.unique(name)
         experts, rows, summed = self.shape(x)
-        computation = operators.broadcast_matmul(
-            M=rows, N=out_features, K=summed, shared=experts, bits=self.bits, partial_bits=self.partial_bits, name=name
-        )
+        computation = operators.broadcast_matmul(M=rows, N=out_features, K=summed, shared=experts, **self._label(name))
         weight = self.parameter(f"{name}.weight", (experts, summed, out_features))
-        y = self.tensor(name, (experts, rows, out_features))
-        return self.add(Operator(name, OperatorKind.MATMUL, (x, weight), (y,), computation, (x, weight, y)))
+        return self._matrix(computation, (x, weight), (experts, rows, out_features), None, None)
 
     def combine(self, parts: Sequence[str], weights: str, shape: Sequence[int], choices: int, *, name: str) -> str:
         """The weighted sum of what the experts of every token give: a multiplication and an addition each."""

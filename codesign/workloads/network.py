@@ -4,7 +4,7 @@ The rules that give an operator its bytes and operations are numbered W1, W2, ..
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
@@ -162,6 +162,18 @@ class Operator:
     def macs(self) -> int:
         """Multiply-accumulates of the operator; 0 for vector operators."""
         return 0 if self.computation is None else self.computation.macs
+
+    @property
+    def operand_pairs(self) -> tuple[tuple[Tensor, str], ...]:
+        """The tensors of the computation, each with the name of the one behind it; none of a vector operator."""
+        return () if self.computation is None else tuple(zip(self.computation.tensors, self.operands, strict=True))
+
+    def with_tensors(self, change: Callable[[Tensor, str], Tensor]) -> "Operator":
+        """The operator with every tensor of its computation changed; `change` is also given the name of the one behind it."""
+        if self.computation is None:
+            return self
+        tensors = tuple(change(tensor, name) for tensor, name in self.operand_pairs)
+        return replace(self, computation=replace(self.computation, tensors=tensors))
 
     @property
     def is_vector(self) -> bool:
@@ -467,7 +479,7 @@ def _check_operands(network: Network, operator: Operator) -> None:
         )
     if operator.function == "transposed":
         return  # whole phases of every input, where the result may be cropped or have pixels without a tap
-    for tensor, name in zip(operator.computation.tensors, operator.operands, strict=True):
+    for tensor, name in operator.operand_pairs:
         if any(len(axis.terms) != 1 or axis.terms[0][1] != 1 for axis in tensor.axes):
             continue  # a sliding window: padding and stride decouple the extents
         words = operator.computation.tensor_words(tensor)
