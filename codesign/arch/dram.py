@@ -24,10 +24,10 @@ class DramType:
 
     name: str
     energy_pj_per_bit: float
-    row_pj: float
-    row_bytes: int
-    atom_bytes: int
-    source: str
+    row_pj: float = 0.0
+    row_bytes: int = 1024
+    atom_bytes: int = 1
+    source: str = ""
 
     def __post_init__(self) -> None:
         for item in fields(self):

@@ -1,14 +1,17 @@
 """Typed access to the keys of a file being read: every refusal names the place, the field, what was expected and what came."""
 
+import dataclasses
 import math
+import types
 from enum import Enum
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from codesign.core.errors import UserError, closest, unknown_name
 from codesign.core.json_types import JsonObject
 from codesign.core.quantities import read_field
 
 E = TypeVar("E", bound=Enum)
+R = TypeVar("R")
 
 _REQUIRED: Final = object()
 
@@ -114,11 +117,53 @@ class Fields:
     def choice(self, key: str, default: E) -> E:
         """One of the values of the enumeration that the default is of."""
         kinds = type(default)
-        name = self.text(key, default.value)
+        return self._member(key, kinds, self.text(key, default.value))
+
+    def _member(self, key: str, kinds: type[E], name: str) -> E:
         try:
             return kinds(name)
         except ValueError:
             raise unknown_name(f"`{key}`", name, [o.value for o in kinds], where=self.where) from None
+
+    def record(self, kind: type[R], **given: Any) -> R:
+        """A dataclass whose fields stand here under their own names; keys that it does not have are refused.
+
+        Args:
+            kind: Its class. Its types say what a field holds; what it refuses is refused here. Metadata of a field bound its
+                number: `minimum`, or `above`.
+            given: Fields that are known already.
+
+        Raises:
+            UserError: A key is unknown or missing, or a value is of the wrong kind or out of range.
+        """
+        hints = get_type_hints(kind)
+        for item in dataclasses.fields(cast(Any, kind)):
+            if item.name not in given:
+                given[item.name] = self._field(item, hints[item.name])
+        self.finish()
+        try:
+            return kind(**given)
+        except UserError as error:
+            raise (error if error.where else error.within(self.where)) from None
+
+    def _field(self, item: dataclasses.Field[Any], hint: Any) -> Any:
+        """The value of one field of a dataclass."""
+        key, default = item.name, _REQUIRED if item.default is dataclasses.MISSING else item.default
+        if get_origin(hint) in (Union, types.UnionType):  # of a type and None
+            (hint,) = (k for k in get_args(hint) if k is not type(None))
+            default = None if default is _REQUIRED else default
+        if default is not _REQUIRED and not self.has(key):
+            return default
+        if get_origin(hint) in (tuple, frozenset):
+            return get_origin(hint)(self.names(key))
+        if isinstance(hint, type) and issubclass(hint, Enum):
+            return self._member(key, hint, self.text(key))
+        least = item.metadata.get("minimum")
+        if hint is int:
+            return self.integer(key, least=least)
+        if hint is float:
+            return self.number(key, least=least, above=item.metadata.get("above"))
+        return self.flag(key) if hint is bool else self.text(key)
 
     def items(self, key: str, default: Any = _REQUIRED) -> Any:
         """The list that a key holds."""

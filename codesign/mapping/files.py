@@ -173,21 +173,10 @@ def _read_level(value: Any, where: str) -> LevelConstraints:
     fields = Fields(value, where)
     level = fields.text("level")
     fields.where = f"constraints of level {level!r}"
-    along_x = fields.names("along_x", None)
     temporal, within_time = _read_factors(fields.child("temporal"), False)
     spatial, across = _read_factors(fields.child("spatial"), True)
-    entry = LevelConstraints(
-        level=level,
-        keep=frozenset(fields.names("keep", [])),
-        bypass=frozenset(fields.names("bypass", [])),
-        temporal=temporal,
-        spatial=spatial,
-        order=tuple(fields.names("order", [])),
-        along_x=None if along_x is None else frozenset(along_x),
-        ranges=(*within_time, *across),
-    )
-    fields.finish()
-    return entry
+    ranges = (*within_time, *across)
+    return fields.record(LevelConstraints, level=level, temporal=temporal, spatial=spatial, ranges=ranges)
 
 
 def _read_factors(fields: Fields, spatial: bool) -> tuple[tuple[tuple[str, int], ...], tuple[FactorRange, ...]]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import final
 
-from codesign.core.errors import UserError, unknown_name
+from codesign.core.errors import UserError
 from codesign.core.fields import Fields
 
 
@@ -133,28 +133,5 @@ def chips_from_json(raw: object) -> Chips:
         UserError: A key is unknown, or a value is wrong.
     """
     found = Fields(raw, "chips")
-    kind = found.text("collective", "ring")
-    if kind not in {c.value for c in Collective}:
-        raise unknown_name("collective", kind, [c.value for c in Collective], where="chips")
-    between = None
-    if found.has("between"):
-        link = found.child("between")
-        between = StageLink(**_links(link))
-        link.finish()
-    chips = Chips(
-        count=found.raw("count", 1),
-        **_links(found),
-        collective=Collective(kind),
-        stages=found.raw("stages", 1),
-        micro_batches=found.raw("micro_batches", None),
-        memory_bytes=found.number("memory_bytes", None),
-        between=between,
-    )
-    found.finish()
-    return chips
-
-
-def _links(found: Fields) -> dict[str, float]:
-    """The figures of a link that are given."""
-    names = ("link_bytes_per_s", "link_latency_s", "link_pj_per_byte")
-    return {name: found.number(name) for name in names if found.has(name)}
+    between = found.child("between").record(StageLink) if found.has("between") else None
+    return found.record(Chips, between=between)

@@ -1,6 +1,6 @@
 """A DRAM device as its data sheet states it: geometry, command timings, and currents of each supply."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from enum import Enum
 
 from codesign.core.errors import UserError, unknown_name
@@ -43,7 +43,7 @@ class Supply:
         i_beta: While a bank closes; by default `i0`.
     """
 
-    volt: float
+    volt: float = field(metadata={"above": 0})
     i0: float
     i2n: float
     i3n: float
@@ -88,7 +88,7 @@ class CommandTimes:
     rp: int
     rcd_read: int
     rcd_write: int
-    rfc: int
+    rfc: int = field(metadata={"minimum": 1})
     refi: int = 0
     rfc_bank: int = 0
     rfc_same: int = 0
