@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 
+from codesign.core.checks import check_whole
 from codesign.core.errors import UserError
 from codesign.workloads import operators
 from codesign.workloads.computation import Computation
@@ -73,8 +74,7 @@ class NetworkBuilder:
     """
 
     def __init__(self, name: str, batch: int = 1, bits: int = 8, partial_bits: int | None = None) -> None:
-        if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
-            raise UserError(f"`batch` must be an integer >= 1, got {batch!r}", where=f"network {name!r}")
+        check_whole(batch=batch, where=f"network {name!r}")
         self.name = name
         self.batch = batch
         self.bits = bits

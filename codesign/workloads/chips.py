@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import final
 
+from codesign.core.checks import check_least, check_whole
 from codesign.core.errors import UserError
 from codesign.core.fields import Fields
 
@@ -19,9 +20,7 @@ class Collective(Enum):
 def _check_link(rate: float, **others: float) -> None:
     if not rate > 0:
         raise UserError(f"`link_bytes_per_s` must be > 0, got {rate!r}")
-    for field, value in others.items():
-        if not value >= 0:
-            raise UserError(f"`{field}` must be >= 0, got {value!r}")
+    check_least(0, **others)
 
 
 @final
@@ -71,9 +70,8 @@ class Chips:
     between: StageLink | None = None
 
     def __post_init__(self) -> None:
-        for field, value in (("count", self.count), ("stages", self.stages), ("micro_batches", self.micro_batches)):
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise UserError(f"`{field}` of the chips must be an integer >= 1, got {value!r}")
+        parts = self.micro_batches
+        check_whole(count=self.count, stages=self.stages, micro_batches=1 if parts is None else parts, where="chips")
         if self.count % self.stages:
             raise UserError(f"`stages` must divide the {self.count} chips, got {self.stages}")
         if self.memory_bytes is not None and not self.memory_bytes > 0:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 
+from codesign.core.checks import check_whole
 from codesign.core.errors import UserError, unknown_name
 from codesign.workloads.computation import Computation, Tensor
 
@@ -142,8 +143,7 @@ class Operator:
             raise UserError(f"kind {self.kind.value!r} and its computation contradict each other", where=where)
         if not self.outputs:
             raise UserError("an operator needs an output", where=where)
-        if isinstance(self.operations, bool) or not isinstance(self.operations, int) or self.operations < 0:
-            raise UserError(f"`operations` must be an integer >= 0, got {self.operations!r}", where=where)
+        check_whole(0, operations=self.operations, where=where)
         if self.computation is None:
             if self.operands or self.batch_dim is not None:
                 raise UserError("`operands` and `batch_dim` belong to a computation, and there is none", where=where)
@@ -331,8 +331,7 @@ class Network:
         Raises:
             UserError: `batch` is below 1, or the shapes hold for one batch only.
         """
-        if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
-            raise UserError(f"`batch` must be an integer >= 1, got {batch!r}", where=f"network {self.name!r}")
+        check_whole(batch=batch, where=f"network {self.name!r}")
         if batch == self.batch:
             return self
         if self.fixed_batch:
@@ -404,8 +403,7 @@ def _scale_operator(operator: Operator, old: int, new: int, dependent: set[str])
 
 
 def _check_network(network: Network) -> None:
-    if isinstance(network.batch, bool) or not isinstance(network.batch, int) or network.batch < 1:
-        raise UserError(f"`batch` must be an integer >= 1, got {network.batch!r}")
+    check_whole(batch=network.batch)
     if not network.operators:
         raise UserError("expected at least one operator, got none")
     _check_unique("operator", [o.name for o in network.operators])

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, final
 
+from codesign.core.checks import check_whole
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.fields import Fields
 from codesign.core.files import read_structured
@@ -40,10 +41,7 @@ class Requests:
     weight: float = 1.0
 
     def __post_init__(self) -> None:
-        for name in ("prompt", "output"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise UserError(f"`{name}` of a request must be an integer >= 1, got {value!r}")
+        check_whole(prompt=self.prompt, output=self.output)
         if isinstance(self.weight, bool) or not isinstance(self.weight, int | float) or not 0 < self.weight < math.inf:
             raise UserError(f"`weight` of a request must be a number > 0, got {self.weight!r}")
 
@@ -74,8 +72,7 @@ class ServingSpec:
     zeros: str | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.batch, bool) or not isinstance(self.batch, int) or self.batch < 1:
-            raise UserError(f"`batch` must be an integer >= 1, got {self.batch!r}")
+        check_whole(batch=self.batch)
         if not self.requests:
             raise UserError("expected at least one kind of request, got none")
         longest = max(r.prompt + r.output for r in self.requests)
