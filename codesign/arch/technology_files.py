@@ -203,9 +203,14 @@ def _read_sram_section(section: Fields) -> FittedSram | SteppedSram:
         steps = (Fields(item, f"{section.where}, step").record(SramStep) for item in section.items("steps"))
         model = SteppedSram(node_nm, source, tuple(steps))
     else:
-        kinds = {"area": AreaFit, "read": AccessFit, "write": AccessFit, "leakage": LeakageFit}
-        fits = {name: section.child(name).record(kind) for name, kind in kinds.items()}
-        model = FittedSram(node_nm, source, **fits)
+        model = FittedSram(
+            node_nm,
+            source,
+            area=section.child("area").record(AreaFit),
+            read=section.child("read").record(AccessFit),
+            write=section.child("write").record(AccessFit),
+            leakage=section.child("leakage").record(LeakageFit),
+        )
     section.finish()
     return model
 

@@ -17,10 +17,10 @@ class Collective(Enum):
     TREE = "tree"
 
 
-def _check_link(rate: float, **others: float) -> None:
-    if not rate > 0:
-        raise UserError(f"`link_bytes_per_s` must be > 0, got {rate!r}")
-    check_least(0, **others)
+def _check_link(link: "StageLink | Chips") -> None:
+    if not link.link_bytes_per_s > 0:
+        raise UserError(f"`link_bytes_per_s` must be > 0, got {link.link_bytes_per_s!r}")
+    check_least(0, link_latency_s=link.link_latency_s, link_pj_per_byte=link.link_pj_per_byte)
 
 
 @final
@@ -39,7 +39,7 @@ class StageLink:
     link_pj_per_byte: float = 10.0
 
     def __post_init__(self) -> None:
-        _check_link(self.link_bytes_per_s, link_latency_s=self.link_latency_s, link_pj_per_byte=self.link_pj_per_byte)
+        _check_link(self)
 
 
 @final
@@ -76,7 +76,7 @@ class Chips:
             raise UserError(f"`stages` must divide the {self.count} chips, got {self.stages}")
         if self.memory_bytes is not None and not self.memory_bytes > 0:
             raise UserError(f"`memory_bytes` must be > 0, got {self.memory_bytes!r}")
-        _check_link(self.link_bytes_per_s, link_latency_s=self.link_latency_s, link_pj_per_byte=self.link_pj_per_byte)
+        _check_link(self)
 
     @property
     def tensor(self) -> int:
