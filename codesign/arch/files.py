@@ -28,7 +28,7 @@ from codesign.arch.mesh import MeshLinks
 from codesign.arch.sparsity import NO_SPARSITY, ZeroKind
 from codesign.arch.sparsity_files import sparsity_from_json, sparsity_to_json, zero_kind
 from codesign.arch.technology_files import technology_beside
-from codesign.core.errors import UserError, unknown_name
+from codesign.core.errors import UserError
 from codesign.core.fields import Fields
 from codesign.core.json_types import JsonObject
 
@@ -145,9 +145,6 @@ def _read_dram(fields: Fields) -> DramUse | None:
             if fields.has(key):
                 raise UserError(f"`{key}` needs `device`", where=fields.where, hint="name the DRAM device")
         return None
-    policy = fields.text("page_policy", None)
-    if policy is not None and policy not in [p.value for p in PagePolicy]:
-        raise unknown_name("`page_policy`", policy, [p.value for p in PagePolicy], where=fields.where)
     layout = fields.raw("layout", {})
     if isinstance(layout, str):
         layout = dict.fromkeys(_ROLES, layout)
@@ -159,7 +156,7 @@ def _read_dram(fields: Fields) -> DramUse | None:
         )
     return DramUse(
         device=fields.text("device"),
-        page_policy=None if policy is None else PagePolicy(policy),
+        page_policy=fields.choice("page_policy", PagePolicy.OPEN) if fields.has("page_policy") else None,
         channels=fields.integer("channels", 1),
         layouts=tuple((str(key), text) for key, text in layout.items()),
     )

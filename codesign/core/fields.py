@@ -6,7 +6,7 @@ import types
 from enum import Enum
 from typing import Any, Final, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from codesign.core.errors import UserError, closest, unknown_name
+from codesign.core.errors import UserError, closest, member_of, unknown_name
 from codesign.core.json_types import JsonObject
 from codesign.core.quantities import read_field
 
@@ -116,14 +116,7 @@ class Fields:
 
     def choice(self, key: str, default: E) -> E:
         """One of the values of the enumeration that the default is of."""
-        kinds = type(default)
-        return self._member(key, kinds, self.text(key, default.value))
-
-    def _member(self, key: str, kinds: type[E], name: str) -> E:
-        try:
-            return kinds(name)
-        except ValueError:
-            raise unknown_name(f"`{key}`", name, [o.value for o in kinds], where=self.where) from None
+        return member_of(type(default), self.text(key, default.value), f"`{key}`", self.where)
 
     def record(self, kind: type[R], **given: Any) -> R:
         """A dataclass whose fields stand here under their own names; keys that it does not have are refused.
@@ -157,7 +150,7 @@ class Fields:
         if get_origin(hint) in (tuple, frozenset):
             return get_origin(hint)(self.names(key))
         if isinstance(hint, type) and issubclass(hint, Enum):
-            return self._member(key, hint, self.text(key))
+            return member_of(hint, self.text(key), f"`{key}`", self.where)
         least = item.metadata.get("minimum")
         if hint is int:
             return self.integer(key, least=least)

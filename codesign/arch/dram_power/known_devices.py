@@ -4,8 +4,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from codesign.arch.dram_power.power_device import CommandTimes, PowerDevice, Standard, Supply, parse_standard
-from codesign.core.errors import unknown_name
+from codesign.arch.dram_power.power_device import CommandTimes, PowerDevice, Standard, Supply
+from codesign.core.errors import member_of, unknown_name
 from codesign.core.fields import Fields
 from codesign.core.files import read_structured
 
@@ -46,7 +46,7 @@ def power_device(name: str) -> PowerDevice:
 def _device(entry: Any, where: str) -> PowerDevice:
     fields = Fields(entry, where)
     name = fields.text("name")
-    standard = parse_standard(fields.text("standard"), where)
+    standard = member_of(Standard, fields.text("standard"), "DRAM standard", where)
     geometry = Fields(fields.raw("geometry"), f"{where}, `geometry`")
     banks, groups = geometry.integer("banks", least=1), geometry.integer("bank_groups", 1, least=1)
     supplies = [_supply(item, f"{where}, supply {i + 1}") for i, item in enumerate(fields.items("supplies"))]

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from codesign.core.checks import check_numbers
-from codesign.core.errors import UserError, unknown_name
+from codesign.core.errors import UserError
 
 
 class Standard(Enum):
@@ -202,15 +202,3 @@ def _refuse_contradictions(supply: Supply, where: str) -> None:
                 where=where,
                 hint="check the data sheet; currents are in ampere",
             )
-
-
-def parse_standard(name: str, where: str | None = None) -> Standard:
-    """A standard by its name.
-
-    Raises:
-        UserError: It is not known.
-    """
-    try:
-        return Standard(name)
-    except ValueError:
-        raise unknown_name("DRAM standard", name, [s.value for s in Standard], where=where) from None
