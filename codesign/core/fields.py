@@ -3,8 +3,9 @@
 import dataclasses
 import math
 import types
+from collections.abc import Mapping
 from enum import Enum
-from typing import Any, Final, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, Final, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from codesign.core.errors import UserError, closest, member_of, unknown_name
 from codesign.core.json_types import JsonObject
@@ -122,40 +123,58 @@ class Fields:
         """A dataclass whose fields stand here under their own names; keys that it does not have are refused.
 
         Args:
-            kind: Its class. Its types say what a field holds; what it refuses is refused here. Metadata of a field bound its
-                number: `minimum`, or `above`.
+            kind: Its class. Its types say what a field holds: numbers, texts, truth values, enumerations, other dataclasses,
+                tuples and tables of these. Metadata of a field bound its number: `minimum`, or `above`.
             given: Fields that are known already.
 
         Raises:
-            UserError: A key is unknown or missing, or a value is of the wrong kind or out of range.
+            UserError: A key is unknown or missing, or a value is of the wrong kind, out of range, or refused by the class.
         """
         hints = get_type_hints(kind)
         for item in dataclasses.fields(cast(Any, kind)):
-            if item.name not in given:
-                given[item.name] = self._field(item, hints[item.name])
+            if not item.init or item.name in given:
+                continue
+            if self.has(item.name) or (is_needed(item) and type(None) not in get_args(hints[item.name])):
+                given[item.name] = self._typed(item.name, hints[item.name], item.metadata)
+            elif is_needed(item):
+                given[item.name] = None
         self.finish()
         try:
             return kind(**given)
         except UserError as error:
             raise (error if error.where else error.within(self.where)) from None
 
-    def _field(self, item: dataclasses.Field[Any], hint: Any) -> Any:
-        """The value of one field of a dataclass."""
-        key, default = item.name, _REQUIRED if item.default is dataclasses.MISSING else item.default
-        if get_origin(hint) in (Union, types.UnionType):  # of a type and None
-            (hint,) = (k for k in get_args(hint) if k is not type(None))
-            default = None if default is _REQUIRED else default
-        if default is not _REQUIRED and not self.has(key):
-            return default
-        if get_origin(hint) in (tuple, frozenset):
-            return get_origin(hint)(self.names(key))
+    def _typed(self, key: str, hint: Any, bounds: Mapping[str, Any]) -> Any:
+        """The value under a key, of the type that a field of a dataclass has."""
+        origin, inner = get_origin(hint), get_args(hint)
+        if origin in (Union, types.UnionType):  # of a type and None
+            return self._typed(key, next(k for k in inner if k is not type(None)), bounds)
+        if dataclasses.is_dataclass(hint):
+            value = self.raw(key)
+            return Fields(value, f"{self.where}, `{key}`", loose=self._loose).record(cast(type[Any], hint))
+        if origin is dict:
+            table = self.raw(key)
+            if not isinstance(table, dict):
+                raise self._wrong(key, "names with values", table)
+            entries = Fields({f"{key}.{name}": item for name, item in table.items()}, self.where)
+            return {str(name): entries._typed(f"{key}.{name}", inner[1], {}) for name in table}
+        if origin in (tuple, frozenset):
+            value = self.raw(key)
+            items = value if isinstance(value, list | tuple) else [value]  # a single one needs no brackets
+            for item in items:
+                if inner[0] is str and not isinstance(item, str):
+                    raise self._wrong(key, "a text", item)
+            return origin(Fields({key: item}, self.where)._typed(key, inner[0], {}) for item in items)
+        if origin is Literal:
+            if (value := self.raw(key)) not in inner:
+                raise unknown_name(f"`{key}`", str(value), inner, where=self.where)
+            return value
         if isinstance(hint, type) and issubclass(hint, Enum):
             return member_of(hint, self.text(key), f"`{key}`", self.where)
-        least = item.metadata.get("minimum")
         if hint is int:
-            return self.integer(key, least=least)
+            return self.integer(key, least=bounds.get("minimum"))
         if hint is float:
-            return self.number(key, least=least, above=item.metadata.get("above"))
+            return self.number(key, least=bounds.get("minimum"), above=bounds.get("above"))
         return self.flag(key) if hint is bool else self.text(key)
 
     def items(self, key: str, default: Any = _REQUIRED) -> Any:
@@ -220,6 +239,11 @@ class Fields:
 
     def _wrong(self, key: str, expected: str, value: Any) -> UserError:
         return UserError(f"`{key}` must be {expected}, got {describe(value)}", where=self.where)
+
+
+def is_needed(item: dataclasses.Field[Any]) -> bool:
+    """Whether a field of a dataclass has no default."""
+    return item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING
 
 
 def as_number(value: Any) -> float | None:
