@@ -54,10 +54,16 @@ def conv_output(length: int, kernel: int, stride: int, padding: int, dilation: i
     return (-(-free // stride) if ceil_mode else free // stride) + 1
 
 
-def _output_size(image: tuple[int, int], window: Window) -> tuple[int, int]:
+def same_padding(length: int, out: int, kernel: int, stride: int, dilation: int = 1) -> tuple[int, int]:
+    """What stands before and after an axis so that a window gives so many results; the odd element comes after."""
+    total = max(0, (out - 1) * stride + dilation * (kernel - 1) + 1 - length)
+    return total // 2, total - total // 2
+
+
+def _output_size(image: tuple[int, int], window: Window, ceil_mode: bool = False) -> tuple[int, int]:
     """Height and width of what a window gives of an image."""
     height, width = (
-        conv_output(size, k, s, sum(p), d)
+        conv_output(size, k, s, sum(p), d, ceil_mode)
         for size, k, s, p, d in zip(image, window.kernel, window.stride, window.padding, window.dilation, strict=True)
     )
     return height, width
@@ -264,11 +270,7 @@ class NetworkBuilder:
         """A pooling of an image: one operation per tap."""
         n, channels, height, width = self.shape(x)
         window = self._window((height, width), kernel, kernel if stride is None else stride, padding, 1)
-        out = tuple(
-            conv_output(size, k, s, sum(p), ceil_mode=ceil_mode)
-            for size, k, s, p in zip((height, width), window.kernel, window.stride, window.padding, strict=True)
-        )
-        shape = (n, channels, *out)
+        shape = (n, channels, *_output_size((height, width), window, ceil_mode))
         work = math.prod(shape) * math.prod(window.kernel)
         return self.vector(OperatorKind.POOL, (x,), shape, function, work, name=name, window=window)
 
@@ -470,10 +472,8 @@ class NetworkBuilder:
     ) -> Window:
         kernels, strides, dilations = _pair(kernel), _pair(stride), _pair(dilation)
         if padding == "same":
-            ends = []
-            for length, k, s, d in zip(size, kernels, strides, dilations, strict=True):
-                total = max(0, (-(-length // s) - 1) * s + d * (k - 1) + 1 - length)
-                ends.append((total // 2, total - total // 2))
+            axes = zip(size, kernels, strides, dilations, strict=True)
+            ends = [same_padding(length, -(-length // s), k, s, d) for length, k, s, d in axes]
         elif padding == "valid":
             ends = [(0, 0), (0, 0)]
         elif isinstance(padding, str):

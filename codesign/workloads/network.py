@@ -325,6 +325,17 @@ class Network:
                 groups.setdefault(operator.computation, []).append(operator.name)
         return tuple(LayerGroup(c, tuple(names), len(names)) for c, names in groups.items())
 
+    def with_operators(
+        self, operators: tuple[Operator, ...], tensors: Iterable[NetworkTensor], outputs: tuple[str, ...]
+    ) -> "Network":
+        """The network of other operators. Tensors that none of them names are dropped, parameters that nobody read before are not."""
+        used = {n for o in operators for n in (*o.inputs, *o.outputs)} | {*self.inputs, *outputs}
+        used |= {
+            t.name for t in self.tensors if t.is_parameter and not self.consumers[t.name]
+        }  # experts nobody reaches
+        kept = tuple(t for t in tensors if t.name in used)
+        return replace(self, operators=operators, tensors=kept, outputs=outputs)
+
     def with_batch(self, batch: int) -> "Network":
         """The same network running `batch` inferences at once.
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, final
 
 from codesign.core.errors import UserError
+from codesign.workloads.builder import same_padding
 from codesign.workloads.computation import Computation
 from codesign.workloads.network import PHASES, Operator, OperatorKind, Window
 from codesign.workloads.onnx.graph_state import GraphState, Value
@@ -214,7 +215,6 @@ def window_padding(
         return tuple((pads[i], pads[i + rank]) for i in range(rank))
     ends = []
     for length, o, k, s, d in zip(size, out, kernel, strides, dilations, strict=True):
-        total = max(0, (o - 1) * s + d * (k - 1) + 1 - length)
-        less, more = total // 2, total - total // 2
+        less, more = same_padding(length, o, k, s, d)
         ends.append((more, less) if automatic == "SAME_LOWER" else (less, more))
     return tuple(ends)
