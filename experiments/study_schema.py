@@ -6,9 +6,10 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 from codesign.core.field_texts import field_texts
+from codesign.core.fields import is_needed
 from codesign.core.files import write_atomic
 from codesign.core.json_types import JsonObject
-from codesign.core.specs import is_needed, plain
+from codesign.core.specs import plain
 from codesign.study.specification import SCHEMA_FILE, StudySpec
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

@@ -83,8 +83,8 @@ class Fanout:
         mesh: The routers of `Links.MESH`; by default a mesh of the fan-out's own size.
     """
 
-    x: int = 1
-    y: int = 1
+    x: int = field(default=1, metadata={"minimum": 1})
+    y: int = field(default=1, metadata={"minimum": 1})
     links: Links = Links.MULTICAST
     hop_pj_per_bit: float = 0.0
     mesh: MeshLinks | None = None
@@ -264,10 +264,10 @@ class Architecture:
     name: str
     levels: tuple[StorageLevel, ...]
     mac: Arithmetic = field(default_factory=Arithmetic)
-    clock_hz: float = 1e9
+    clock_hz: float = field(default=1e9, metadata={"above": 0})
     technology: str | None = None
-    extra_area_mm2: float = 0.0
-    extra_leakage_mw: float = 0.0
+    extra_area_mm2: float = field(default=0.0, metadata={"minimum": 0})
+    extra_leakage_mw: float = field(default=0.0, metadata={"minimum": 0})
 
     def __post_init__(self) -> None:
         where = f"architecture {self.name!r}"

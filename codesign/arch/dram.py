@@ -1,8 +1,9 @@
 """DRAM: energy per bit as a function of burst length, and the bandwidth bursts leave of a bus (D1-D3)."""
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field
 
+from codesign.core.checks import check_least, check_numbers
 from codesign.core.errors import UserError
 
 REFERENCE_BURST_BYTES = 64
@@ -24,17 +25,13 @@ class DramType:
 
     name: str
     energy_pj_per_bit: float
-    row_pj: float
-    row_bytes: int
-    atom_bytes: int
-    source: str
+    row_pj: float = 0.0
+    row_bytes: int = field(default=1024, metadata={"minimum": 1})
+    atom_bytes: int = field(default=1, metadata={"minimum": 1})
+    source: str = ""
 
     def __post_init__(self) -> None:
-        for item in fields(self):
-            value = getattr(self, item.name)
-            least = 1 if item.name in ("row_bytes", "atom_bytes") else 0
-            if not isinstance(value, str) and not value >= least:
-                raise UserError(f"`{item.name}` must be >= {least}, got {value}", where=f"dram {self.name!r}")
+        check_numbers(self, f"dram {self.name!r}")
         if self.transfer_pj_per_bit < 0:
             raise UserError(
                 f"`row_pj` {self.row_pj:g} exceeds the whole energy of a {REFERENCE_BURST_BYTES}-byte burst",
@@ -59,8 +56,7 @@ def dram_energy_pj_per_bit(dram: DramType, burst_bytes: int) -> float:
     Raises:
         UserError: The burst is empty.
     """
-    if burst_bytes < 1:
-        raise UserError(f"`burst_bytes` must be >= 1, got {burst_bytes}")
+    check_least(1, burst_bytes=burst_bytes)
     moved = math.ceil(burst_bytes / dram.atom_bytes) * dram.atom_bytes
     rows = math.ceil(burst_bytes / dram.row_bytes)
     return dram.transfer_pj_per_bit * moved / burst_bytes + dram.row_pj * rows / (8 * burst_bytes)
@@ -84,8 +80,6 @@ def effective_bandwidth(bus_bytes_per_cycle: float, burst_length: int, overhead_
     """
     if not bus_bytes_per_cycle > 0:
         raise UserError(f"`bus_bytes_per_cycle` must be > 0, got {bus_bytes_per_cycle}")
-    if burst_length < 1:
-        raise UserError(f"`burst_length` must be >= 1, got {burst_length}")
-    if not overhead_cycles >= 0:
-        raise UserError(f"`overhead_cycles` must be >= 0, got {overhead_cycles}")
+    check_least(1, burst_length=burst_length)
+    check_least(0, overhead_cycles=overhead_cycles)
     return bus_bytes_per_cycle * burst_length / (burst_length + overhead_cycles)

@@ -20,7 +20,6 @@ from codesign.arch.architecture import (
     Arithmetic,
     Fanout,
     LevelKind,
-    Links,
     Ports,
     StorageLevel,
 )
@@ -29,7 +28,7 @@ from codesign.arch.mesh import MeshLinks
 from codesign.arch.sparsity import NO_SPARSITY, ZeroKind
 from codesign.arch.sparsity_files import sparsity_from_json, sparsity_to_json, zero_kind
 from codesign.arch.technology_files import technology_beside
-from codesign.core.errors import UserError, unknown_name
+from codesign.core.errors import UserError
 from codesign.core.fields import Fields
 from codesign.core.json_types import JsonObject
 
@@ -54,20 +53,9 @@ def architecture_from_json(value: Any, where: str = "architecture", *, folder: P
     technology = fields.text("technology", None)
     if technology is not None and folder is not None:
         technology = technology_beside(technology, folder)
-    architecture = {
-        "name": name,
-        "levels": levels,
-        "mac": _read_mac(fields.child("mac")),
-        "clock_hz": fields.number("clock_hz", 1e9, above=0),
-        "technology": technology,
-        "extra_area_mm2": fields.number("extra_area_mm2", 0.0, least=0),
-        "extra_leakage_mw": fields.number("extra_leakage_mw", 0.0, least=0),
-    }
-    fields.finish()
-    try:
-        return Architecture(**architecture)
-    except UserError as error:
-        raise error.within(where) from None
+    return fields.record(
+        Architecture, name=name, levels=levels, mac=_read_mac(fields.child("mac")), technology=technology
+    )
 
 
 def _read_level(value: Any, place: str, where: str) -> StorageLevel:
@@ -131,48 +119,23 @@ def _bandwidth(fields: Fields, direction: str, word_bits: int) -> float | None:
 
 
 def _read_energy(fields: Fields) -> AccessEnergy:
-    read = fields.number("read_pj", least=0)
     fill = fields.number("fill_pj", least=0)
-    update = fields.number("update_pj", fill, least=0)
-    fields.finish()
-    return AccessEnergy(read, fill, update)
+    return fields.record(AccessEnergy, update_pj=fields.number("update_pj", fill, least=0))
 
 
 def _read_fanout(fields: Fields) -> Fanout:
-    x, y = fields.integer("x", 1, least=1), fields.integer("y", 1, least=1)
-    links, hop = fields.choice("links", Links.MULTICAST), fields.number("hop_pj_per_bit", 0.0, least=0)
-    mesh = _read_mesh(fields.child("mesh"), x, y) if fields.has("mesh") else None
-    fields.finish()
-    return Fanout(x, y, links, hop, mesh)
-
-
-_MESH_NUMBERS = (
-    "flit_bits",
-    "packet_flits",
-    "virtual_channels",
-    "buffer_flits",
-    "routing_cycles",
-    "credit_cycles",
-    "add_cycles",
-)
+    mesh = None
+    if fields.has("mesh"):
+        mesh = _read_mesh(fields.child("mesh"), fields.integer("x", 1, least=1), fields.integer("y", 1, least=1))
+    return fields.record(Fanout, mesh=mesh)
 
 
 def _read_mesh(fields: Fields, x: int, y: int) -> MeshLinks:
-    """Routers; the least of every number is checked by the value itself."""
-    plain = MeshLinks(1, 1)
     parents = fields.raw("parents", [0])
     if not isinstance(parents, list) or not all(isinstance(n, int) and not isinstance(n, bool) for n in parents):
         raise UserError(f"`parents` must be a list of nodes, got {parents!r}", where=fields.where)
-    mesh = MeshLinks(
-        width=fields.integer("width", x),
-        height=fields.integer("height", y),
-        parents=tuple(parents),
-        trees=fields.flag("trees", True),
-        speculative=fields.flag("speculative", False),
-        **{key: fields.integer(key, getattr(plain, key)) for key in _MESH_NUMBERS},
-    )
-    fields.finish()
-    return mesh
+    width, height = fields.integer("width", x), fields.integer("height", y)
+    return fields.record(MeshLinks, width=width, height=height, parents=tuple(parents))
 
 
 def _read_dram(fields: Fields) -> DramUse | None:
@@ -182,9 +145,6 @@ def _read_dram(fields: Fields) -> DramUse | None:
             if fields.has(key):
                 raise UserError(f"`{key}` needs `device`", where=fields.where, hint="name the DRAM device")
         return None
-    policy = fields.text("page_policy", None)
-    if policy is not None and policy not in [p.value for p in PagePolicy]:
-        raise unknown_name("`page_policy`", policy, [p.value for p in PagePolicy], where=fields.where)
     layout = fields.raw("layout", {})
     if isinstance(layout, str):
         layout = dict.fromkeys(_ROLES, layout)
@@ -196,7 +156,7 @@ def _read_dram(fields: Fields) -> DramUse | None:
         )
     return DramUse(
         device=fields.text("device"),
-        page_policy=None if policy is None else PagePolicy(policy),
+        page_policy=fields.choice("page_policy", PagePolicy.OPEN) if fields.has("page_policy") else None,
         channels=fields.integer("channels", 1),
         layouts=tuple((str(key), text) for key, text in layout.items()),
     )
@@ -204,18 +164,11 @@ def _read_dram(fields: Fields) -> DramUse | None:
 
 def _read_mac(fields: Fields) -> Arithmetic:
     zeros = fields.text("zeros", None)
-    mac = Arithmetic(
-        bits=fields.integer("bits", 8, least=1),
-        energy_pj=fields.number("energy_pj", None, least=0),
-        area_mm2=fields.number("area_mm2", None, least=0),
-        leakage_mw=fields.number("leakage_mw", None, least=0),
-        name=fields.text("name", "MAC"),
+    return fields.record(
+        Arithmetic,
         by_width=tuple(_read_pair(item, fields.where) for item in fields.items("by_width", [])),
-        unpack_pj=fields.number("unpack_pj", 0.0, least=0),
         zeros=None if zeros is None else zero_kind(zeros, (ZeroKind.GATE, ZeroKind.SKIP), f"{fields.where}, `zeros`"),
     )
-    fields.finish()
-    return mac
 
 
 def _read_pair(value: Any, where: str) -> tuple[int, int, float]:

@@ -1,8 +1,9 @@
 """Arithmetic, registers and wires: the parts of a technology that are not memory (A1-A3, W1)."""
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
+from codesign.core.checks import check_numbers
 from codesign.core.errors import UserError
 
 
@@ -15,7 +16,7 @@ class ArithmeticPoint:
     area_um2: float
 
     def __post_init__(self) -> None:
-        _not_negative(self, f"arithmetic of {self.bits} bits")
+        check_numbers(self, f"arithmetic of {self.bits} bits")
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,7 @@ class ArithmeticTable:
             bits = [point.bits for point in getattr(self, name)]
             if (not bits and not name.startswith("float")) or bits != sorted(set(bits)):
                 raise UserError(f"`{name}` must list one or more widths, narrowest first, got {bits}")
-        if not self.leakage_nw_per_um2 >= 0:
-            raise UserError(f"`leakage_nw_per_um2` must be >= 0, got {self.leakage_nw_per_um2}")
+        check_numbers(self, "arithmetic")
 
 
 def power_law(points: tuple[tuple[float, float], ...], x: float, default_power: float) -> float:
@@ -106,7 +106,7 @@ class Registers:
     gate_area_um2: float
 
     def __post_init__(self) -> None:
-        _not_negative(self, "registers")
+        check_numbers(self, "registers")
 
     def access_pj(self, capacity_bytes: float, word_bits: int) -> float:
         """Energy of one word read or written (rule A3): a word passes one multiplexer per halving of the entries."""
@@ -141,11 +141,4 @@ class Wires:
     pitch_um: float
 
     def __post_init__(self) -> None:
-        _not_negative(self, "wires")
-
-
-def _not_negative(value: object, where: str) -> None:
-    for item in fields(value):  # type: ignore[arg-type]
-        number = getattr(value, item.name)
-        if not isinstance(number, str) and not number >= 0:
-            raise UserError(f"`{item.name}` must be >= 0, got {number}", where=where)
+        check_numbers(self, "wires")

@@ -1,7 +1,8 @@
 """A mesh of routers as the interconnect of one fan-out (docs/explanation/dram-and-mesh.md)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from codesign.core.checks import check_numbers
 from codesign.core.errors import UserError
 
 _MOST_VIRTUAL_CHANNELS = 12
@@ -29,34 +30,21 @@ class MeshLinks:
         add_cycles: Cycles from the arrival of the last partial sum at a node to its sum.
     """
 
-    width: int
-    height: int
+    width: int = field(metadata={"minimum": 1})
+    height: int = field(metadata={"minimum": 1})
     parents: tuple[int, ...] = (0,)
     trees: bool = True
-    flit_bits: int = 64
-    packet_flits: int = 8
-    virtual_channels: int = 4
-    buffer_flits: int = 8
+    flit_bits: int = field(default=64, metadata={"minimum": 1})
+    packet_flits: int = field(default=8, metadata={"minimum": 1})
+    virtual_channels: int = field(default=4, metadata={"minimum": 1})
+    buffer_flits: int = field(default=8, metadata={"minimum": 1})
     routing_cycles: int = 1
     speculative: bool = False
     credit_cycles: int = 0
     add_cycles: int = 1
 
     def __post_init__(self) -> None:
-        least = {
-            "width": 1,
-            "height": 1,
-            "flit_bits": 1,
-            "packet_flits": 1,
-            "virtual_channels": 1,
-            "buffer_flits": 1,
-            "routing_cycles": 0,
-            "credit_cycles": 0,
-            "add_cycles": 0,
-        }
-        for name, low in least.items():
-            if getattr(self, name) < low:
-                raise UserError(f"`{name}` must be >= {low}, got {getattr(self, name)}", where="mesh")
+        check_numbers(self, "mesh")
         if self.virtual_channels > _MOST_VIRTUAL_CHANNELS:
             raise UserError(
                 f"`virtual_channels` must be <= {_MOST_VIRTUAL_CHANNELS}, got {self.virtual_channels}", where="mesh"

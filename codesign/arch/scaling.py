@@ -3,7 +3,7 @@
 Rule T1: A. Stillmaker and B. Baas, "Scaling equations for the accurate prediction of CMOS device performance from
 180 nm to 7 nm", Integration 58, 2017: energy factors as quadratics in the supply voltage, area factors as a table.
 Between the nodes of the tables the factor is interpolated in the logarithm of both node and factor.
-Rule T2: leakage keeps its ratio to the switching energy.
+Rule T2: leakage keeps its ratio to the switching energy, so it is scaled by the same factor.
 Rule T3: the energy of a wire per millimetre follows the power law through the two nodes of S. W. Keckler et al., "GPUs
 and the future of parallel computing", IEEE Micro 31(5), 2011, Table 1: 256 bits over 10 mm take 310 pJ at 40 nm and
 200 pJ at 10 nm. Wire pitch is proportional to the node.
@@ -58,11 +58,6 @@ def area_factor(from_nm: float, to_nm: float) -> float:
     1.5
     """
     return _interpolate(_AREA, to_nm) / _interpolate(_AREA, from_nm)
-
-
-def leakage_factor(from_nm: float, to_nm: float) -> float:
-    """Leakage at one node relative to another (T2)."""
-    return energy_factor(from_nm, to_nm)
 
 
 def wire_energy_factor(from_nm: float, to_nm: float) -> float:

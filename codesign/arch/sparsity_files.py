@@ -8,9 +8,7 @@ sparsity:
 ```
 """
 
-from typing import Any
-
-from codesign.arch.sparsity import NO_SPARSITY, LevelSparsity, Rank, RankFormat, TensorFormat, ZeroAction, ZeroKind
+from codesign.arch.sparsity import LevelSparsity, Rank, RankFormat, TensorFormat, ZeroAction, ZeroKind
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.fields import Fields
 from codesign.core.json_types import JsonObject
@@ -23,19 +21,13 @@ def sparsity_from_json(fields: Fields) -> LevelSparsity:
         UserError: A key, format or kind is unknown, or a width is none.
     """
     formats = fields.child("formats")
-    names = list(fields.raw("formats", {}))
-    actions = fields.items("actions", [])
     try:
-        sparsity = LevelSparsity(
-            tuple(_read_format(str(name), formats) for name in names),
-            tuple(_read_action(item, fields.where) for item in actions),
-            fields.integer("metadata_bits", NO_SPARSITY.metadata_bits, least=1),
-            fields.integer("metadata_word_bits", None, least=1),
-        )
+        read = tuple(_read_format(str(name), formats) for name in list(fields.raw("formats", {})))
     except UserError as error:
         raise (error if error.where else error.within(fields.where)) from None
-    fields.finish()
-    return sparsity
+    place = f"{fields.where}, an action"
+    actions = tuple(Fields(item, place).record(ZeroAction) for item in fields.items("actions", []))
+    return fields.record(LevelSparsity, formats=read, actions=actions)
 
 
 def _read_format(name: str, formats: Fields) -> TensorFormat:
@@ -44,38 +36,12 @@ def _read_format(name: str, formats: Fields) -> TensorFormat:
     if isinstance(value, str):
         if value == "csr":
             return TensorFormat(name, (Rank(RankFormat.OFFSETS, payload_bits=32), Rank(RankFormat.COORDINATES)))
-        return TensorFormat(name, (Rank(_rank_format(value, where, extra="csr")),), flat=True)
+        if value not in {f.value for f in RankFormat}:
+            raise unknown_name("format", value, [*(f.value for f in RankFormat), "csr"], where=where)
+        return TensorFormat(name, (Rank(RankFormat(value)),), flat=True)
     fields = Fields(value, where)
-    ranks = tuple(_read_rank(item, where) for item in fields.items("ranks"))
-    made = TensorFormat(
-        name,
-        ranks,
-        fields.flag("inner_to_outer", True),
-        fields.flag("flat", False),
-        fields.flag("where_zeros", False),
-    )
-    fields.finish()
-    return made
-
-
-def _read_rank(value: Any, where: str) -> Rank:
-    fields = Fields(value, where)
-    rank = Rank(
-        _rank_format(fields.text("format"), where),
-        fields.integer("metadata_bits", None, least=0),
-        fields.integer("payload_bits", None, least=0),
-        frozenset(fields.names("dims", [])),
-    )
-    fields.finish()
-    return rank
-
-
-def _rank_format(name: str, where: str, extra: str | None = None) -> RankFormat:
-    try:
-        return RankFormat(name)
-    except ValueError:
-        known = [f.value for f in RankFormat] + ([extra] if extra else [])
-        raise unknown_name("format", name, known, where=where) from None
+    ranks = tuple(Fields(item, where).record(Rank) for item in fields.items("ranks"))
+    return fields.record(TensorFormat, tensor=name, ranks=ranks)
 
 
 def zero_kind(name: str, kinds: tuple[ZeroKind, ...], where: str) -> ZeroKind:
@@ -88,14 +54,6 @@ def zero_kind(name: str, kinds: tuple[ZeroKind, ...], where: str) -> ZeroKind:
         if kind.value == name:
             return kind
     raise unknown_name("kind", name, [kind.value for kind in kinds], where=where)
-
-
-def _read_action(value: Any, where: str) -> ZeroAction:
-    fields = Fields(value, f"{where}, an action")
-    kind = zero_kind(fields.text("kind"), tuple(ZeroKind), fields.where)
-    action = ZeroAction(kind, fields.text("follower"), tuple(fields.names("leaders", [])))
-    fields.finish()
-    return action
 
 
 def sparsity_to_json(sparsity: LevelSparsity) -> JsonObject:

@@ -4,13 +4,14 @@ Two kinds of model with one interface: `FittedSram`, smooth curves fitted to a C
 docs/reference/technology.md), and `SteppedSram`, constants per class of capacity, as published tables give them.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from codesign.core.checks import check_numbers
 from codesign.core.errors import UserError
 
 Number = TypeVar("Number", float, npt.NDArray[np.float64])
@@ -141,9 +142,7 @@ class FittedSram:
     def __post_init__(self) -> None:
         # coefficients and powers >= 0 are what makes the curves positive and monotone
         for part in (self.area, self.read, self.write, self.leakage):
-            for item in fields(part):
-                if not getattr(part, item.name) >= 0:
-                    raise UserError(f"`{item.name}` must be >= 0, got {getattr(part, item.name)}", where="SRAM fit")
+            check_numbers(part, "SRAM fit")
 
     def read_pj(self, capacity_bytes: float, word_bits: int, banks: int) -> float:
         """Energy to read one word (S2)."""
@@ -180,17 +179,14 @@ class SramStep:
         leakage_mw_per_byte: Static power.
     """
 
-    up_to_bytes: float | None
+    up_to_bytes: float | None = field(metadata={"above": 0})
     read_pj_per_bit: float
     write_pj_per_bit: float
     area_um2_per_byte: float
     leakage_mw_per_byte: float = 0.0
 
     def __post_init__(self) -> None:
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if value is not None and not value >= 0:
-                raise UserError(f"`{item.name}` must be >= 0, got {value}", where="SRAM step")
+        check_numbers(self, "SRAM step")
 
 
 @dataclass(frozen=True)

@@ -3,18 +3,17 @@
 import json
 import math
 import re
-from dataclasses import fields as dataclass_fields
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from codesign.arch.dram import DramType
 from codesign.arch.dram_power.locality import dram_type_named
 from codesign.arch.logic import ArithmeticPoint, ArithmeticTable, Registers, Wires
 from codesign.arch.netlists import NetlistAreas
 from codesign.arch.provenance import Origin, Provenance, provenance_json
-from codesign.arch.scaling import NODE_RANGE_NM, area_factor, energy_factor, leakage_factor, wire_energy_factor
+from codesign.arch.scaling import NODE_RANGE_NM, area_factor, energy_factor, wire_energy_factor
 from codesign.arch.sram import AccessFit, AreaFit, FittedSram, LeakageFit, SramStep, SteppedSram
 from codesign.arch.technology import Technology
 from codesign.core.errors import UserError, unknown_name
@@ -28,8 +27,6 @@ GROUP = "codesign.technologies"
 """Entry points of this group are technologies of other packages: ``name = module:attribute``, a `Technology` or the path of its file."""
 
 _CMOS_NAME = re.compile(r"(cmos|netlist-fitted)-(\d+(?:\.\d+)?)nm")
-
-Fit = TypeVar("Fit", AreaFit, AccessFit, LeakageFit)
 
 
 def technology_names() -> tuple[str, ...]:
@@ -195,49 +192,27 @@ def _read_sram(table: Fields, node_nm: float) -> FittedSram | SteppedSram:
         raise UserError("`sram` must hold at least one section", where=table.where)
     models = [_read_sram_section(Fields(entry, f"{table.where}, `sram`")) for entry in entries]
     nearest = min(models, key=lambda m: abs(math.log(m.node_nm / node_nm)))
-    return replace(
-        nearest,
-        energy_scale=energy_factor(nearest.node_nm, node_nm) if nearest.node_nm != node_nm else 1.0,
-        area_scale=area_factor(nearest.node_nm, node_nm) if nearest.node_nm != node_nm else 1.0,
-        leakage_scale=leakage_factor(nearest.node_nm, node_nm) if nearest.node_nm != node_nm else 1.0,
-    )
+    energy, area = _factors(nearest.node_nm, node_nm)
+    return replace(nearest, energy_scale=energy, area_scale=area, leakage_scale=energy)  # leakage by rule T2
 
 
 def _read_sram_section(section: Fields) -> FittedSram | SteppedSram:
     node_nm, source = section.number("node_nm", above=0), section.text("source")
     model: FittedSram | SteppedSram
     if section.has("steps"):
-        steps = tuple(_read_step(Fields(item, f"{section.where}, step")) for item in section.items("steps"))
-        model = SteppedSram(node_nm, source, steps)
+        steps = (Fields(item, f"{section.where}, step").record(SramStep) for item in section.items("steps"))
+        model = SteppedSram(node_nm, source, tuple(steps))
     else:
         model = FittedSram(
             node_nm,
             source,
-            area=_read_fit(section.child("area"), AreaFit),
-            read=_read_fit(section.child("read"), AccessFit),
-            write=_read_fit(section.child("write"), AccessFit),
-            leakage=_read_fit(section.child("leakage"), LeakageFit),
+            area=section.child("area").record(AreaFit),
+            read=section.child("read").record(AccessFit),
+            write=section.child("write").record(AccessFit),
+            leakage=section.child("leakage").record(LeakageFit),
         )
     section.finish()
     return model
-
-
-def _read_step(item: Fields) -> SramStep:
-    step = SramStep(
-        up_to_bytes=item.number("up_to_bytes", None, above=0),
-        read_pj_per_bit=item.number("read_pj_per_bit", least=0),
-        write_pj_per_bit=item.number("write_pj_per_bit", least=0),
-        area_um2_per_byte=item.number("area_um2_per_byte", least=0),
-        leakage_mw_per_byte=item.number("leakage_mw_per_byte", 0.0, least=0),
-    )
-    item.finish()
-    return step
-
-
-def _read_fit(section: Fields, kind: type[Fit]) -> Fit:
-    fit = kind(**{item.name: section.number(item.name, least=0) for item in dataclass_fields(kind)})
-    section.finish()
-    return fit
 
 
 def _read_arithmetic(section: Fields, node_nm: float) -> ArithmeticTable:
@@ -259,46 +234,33 @@ def _read_arithmetic(section: Fields, node_nm: float) -> ArithmeticTable:
 def _read_points(
     section: Fields, key: str, energy: float, area: float, *, needed: bool = True
 ) -> tuple[ArithmeticPoint, ...]:
-    points = []
-    for value in section.items(key) if needed else section.items(key, []):
-        item = Fields(value, f"{section.where}, `{key}`")
-        points.append(
-            ArithmeticPoint(
-                bits=item.integer("bits", least=1),
-                energy_pj=item.number("energy_pj", least=0) * energy,
-                area_um2=item.number("area_um2", least=0) * area,
-            )
-        )
-        item.finish()
-    return tuple(points)
+    entries = section.items(key) if needed else section.items(key, [])
+    stated = (Fields(value, f"{section.where}, `{key}`").record(ArithmeticPoint) for value in entries)
+    return tuple(ArithmeticPoint(p.bits, p.energy_pj * energy, p.area_um2 * area) for p in stated)
 
 
 def _read_registers(section: Fields, node_nm: float) -> Registers:
-    energy, area = _factors(section.number("node_nm", above=0), node_nm)
-    registers = Registers(
+    stated = section.record(Registers)
+    energy, area = _factors(stated.node_nm, node_nm)
+    return replace(
+        stated,
         node_nm=node_nm,
-        source=section.text("source"),
-        energy_pj_per_bit=section.number("energy_pj_per_bit", least=0) * energy,
-        area_um2_per_bit=section.number("area_um2_per_bit", least=0) * area,
-        leakage_nw_per_um2=section.number("leakage_nw_per_um2", least=0) * energy / area,
-        multiplexer_share=section.number("multiplexer_share", least=0),
-        gate_area_um2=section.number("gate_area_um2", least=0) * area,
+        energy_pj_per_bit=stated.energy_pj_per_bit * energy,
+        area_um2_per_bit=stated.area_um2_per_bit * area,
+        leakage_nw_per_um2=stated.leakage_nw_per_um2 * energy / area,
+        gate_area_um2=stated.gate_area_um2 * area,
     )
-    section.finish()
-    return registers
 
 
 def _read_wires(section: Fields, node_nm: float) -> Wires:
-    from_nm = section.number("node_nm", above=0)
-    pitch_node_nm = section.number("pitch_node_nm", from_nm, above=0)
-    wires = Wires(
+    pitch_node_nm = section.number("pitch_node_nm", None, above=0)
+    stated = section.record(Wires)
+    return replace(
+        stated,
         node_nm=node_nm,
-        source=section.text("source"),
-        energy_pj_per_bit_mm=section.number("energy_pj_per_bit_mm", least=0) * wire_energy_factor(from_nm, node_nm),
-        pitch_um=section.number("pitch_um", least=0) * node_nm / pitch_node_nm,
+        energy_pj_per_bit_mm=stated.energy_pj_per_bit_mm * wire_energy_factor(stated.node_nm, node_nm),
+        pitch_um=stated.pitch_um * node_nm / (pitch_node_nm or stated.node_nm),
     )
-    section.finish()
-    return wires
 
 
 def _read_dram(entries: Any, where: str) -> tuple[DramType, ...]:
@@ -308,21 +270,8 @@ def _read_dram(entries: Any, where: str) -> tuple[DramType, ...]:
         entries, where = read_structured(path)["dram"], str(path)
     if not entries:
         raise UserError("`dram` must hold at least one type", where=where)
-    types = []
-    for value in entries:
-        item = Fields(value, f"{where}, `dram`")
-        types.append(
-            DramType(
-                name=item.text("name"),
-                energy_pj_per_bit=item.number("energy_pj_per_bit", least=0),
-                row_pj=item.number("row_pj", 0.0, least=0),
-                row_bytes=item.integer("row_bytes", 1024, least=1),
-                atom_bytes=item.integer("atom_bytes", 1, least=1),
-                source=item.text("source"),
-            )
-        )
-        item.finish()
-    return tuple(types)
+    items = (Fields(value, f"{where}, `dram`") for value in entries)
+    return tuple(item.record(DramType, source=item.text("source")) for item in items)
 
 
 def _factors(from_nm: float, to_nm: float) -> tuple[float, float]:

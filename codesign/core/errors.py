@@ -78,13 +78,14 @@ def unknown_name(kind: str, name: str, options: Iterable[str], *, where: str | N
     return UserError(f"unknown {kind} {name!r}", where=where, hint=f"{hint}known: {', '.join(known)}")
 
 
-def member_of(kind: type[E], name: str, what: str) -> E:
+def member_of(kind: type[E], name: str, what: str, where: str | None = None) -> E:
     """The member of an enumeration with that value.
 
     Args:
         kind: The enumeration.
         name: The value, as a user gave it.
         what: What a member is, for the message.
+        where: The place of the name, for the message.
 
     Raises:
         UserError: There is none; the nearest is offered.
@@ -92,4 +93,4 @@ def member_of(kind: type[E], name: str, what: str) -> E:
     try:
         return kind(name)
     except ValueError:
-        raise unknown_name(what, name, [str(member.value) for member in kind]) from None
+        raise unknown_name(what, name, [str(member.value) for member in kind], where=where) from None

@@ -1,14 +1,18 @@
 """Typed access to the keys of a file being read: every refusal names the place, the field, what was expected and what came."""
 
+import dataclasses
 import math
+import types
+from collections.abc import Mapping
 from enum import Enum
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from codesign.core.errors import UserError, closest, unknown_name
+from codesign.core.errors import UserError, closest, member_of, unknown_name
 from codesign.core.json_types import JsonObject
 from codesign.core.quantities import read_field
 
 E = TypeVar("E", bound=Enum)
+R = TypeVar("R")
 
 _REQUIRED: Final = object()
 
@@ -113,12 +117,65 @@ class Fields:
 
     def choice(self, key: str, default: E) -> E:
         """One of the values of the enumeration that the default is of."""
-        kinds = type(default)
-        name = self.text(key, default.value)
+        return member_of(type(default), self.text(key, default.value), f"`{key}`", self.where)
+
+    def record(self, kind: type[R], **given: Any) -> R:
+        """A dataclass whose fields stand here under their own names; keys that it does not have are refused.
+
+        Args:
+            kind: Its class. Its types say what a field holds: numbers, texts, truth values, enumerations, other dataclasses,
+                tuples and tables of these. Metadata of a field bound its number: `minimum`, or `above`.
+            given: Fields that are known already.
+
+        Raises:
+            UserError: A key is unknown or missing, or a value is of the wrong kind, out of range, or refused by the class.
+        """
+        hints = get_type_hints(kind)
+        for item in dataclasses.fields(cast(Any, kind)):
+            if not item.init or item.name in given:
+                continue
+            if self.has(item.name) or (is_needed(item) and type(None) not in get_args(hints[item.name])):
+                given[item.name] = self._typed(item.name, hints[item.name], item.metadata)
+            elif is_needed(item):
+                given[item.name] = None
+        self.finish()
         try:
-            return kinds(name)
-        except ValueError:
-            raise unknown_name(f"`{key}`", name, [o.value for o in kinds], where=self.where) from None
+            return kind(**given)
+        except UserError as error:
+            raise (error if error.where else error.within(self.where)) from None
+
+    def _typed(self, key: str, hint: Any, bounds: Mapping[str, Any]) -> Any:
+        """The value under a key, of the type that a field of a dataclass has."""
+        origin, inner = get_origin(hint), get_args(hint)
+        if origin in (Union, types.UnionType):  # of a type and None
+            return self._typed(key, next(k for k in inner if k is not type(None)), bounds)
+        if dataclasses.is_dataclass(hint):
+            value = self.raw(key)
+            return Fields(value, f"{self.where}, `{key}`", loose=self._loose).record(cast(type[Any], hint))
+        if origin is dict:
+            table = self.raw(key)
+            if not isinstance(table, dict):
+                raise self._wrong(key, "names with values", table)
+            entries = Fields({f"{key}.{name}": item for name, item in table.items()}, self.where)
+            return {str(name): entries._typed(f"{key}.{name}", inner[1], {}) for name in table}
+        if origin in (tuple, frozenset):
+            value = self.raw(key)
+            items = value if isinstance(value, list | tuple) else [value]  # a single one needs no brackets
+            for item in items:
+                if inner[0] is str and not isinstance(item, str):
+                    raise self._wrong(key, "a text", item)
+            return origin(Fields({key: item}, self.where)._typed(key, inner[0], {}) for item in items)
+        if origin is Literal:
+            if (value := self.raw(key)) not in inner:
+                raise unknown_name(f"`{key}`", str(value), inner, where=self.where)
+            return value
+        if isinstance(hint, type) and issubclass(hint, Enum):
+            return member_of(hint, self.text(key), f"`{key}`", self.where)
+        if hint is int:
+            return self.integer(key, least=bounds.get("minimum"))
+        if hint is float:
+            return self.number(key, least=bounds.get("minimum"), above=bounds.get("above"))
+        return self.flag(key) if hint is bool else self.text(key)
 
     def items(self, key: str, default: Any = _REQUIRED) -> Any:
         """The list that a key holds."""
@@ -182,6 +239,11 @@ class Fields:
 
     def _wrong(self, key: str, expected: str, value: Any) -> UserError:
         return UserError(f"`{key}` must be {expected}, got {describe(value)}", where=self.where)
+
+
+def is_needed(item: dataclasses.Field[Any]) -> bool:
+    """Whether a field of a dataclass has no default."""
+    return item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING
 
 
 def as_number(value: Any) -> float | None:

@@ -43,10 +43,15 @@ def parse_structured(text: str, where: str) -> Any:
     try:
         return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f", line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
-        problem = getattr(error, "problem", None) or str(error)
-        raise UserError(f"not valid YAML or JSON: {problem}", where=f"{where}{place}") from None
+        raise yaml_mistake(error, where) from None
+
+
+def yaml_mistake(error: Exception, where: str) -> UserError:
+    """What is wrong with a YAML text, with line and column where the reader knows them."""
+    mark = getattr(error, "problem_mark", None)
+    place = f", line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
+    problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+    return UserError(f"not valid YAML or JSON: {problem}", where=f"{where}{place}")
 
 
 def read_structured(path: str | Path) -> Any:

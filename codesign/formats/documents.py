@@ -16,7 +16,7 @@ import yaml
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.fields import describe
-from codesign.core.files import read_text
+from codesign.core.files import read_text, yaml_mistake
 from codesign.formats.maestro.syntax import only_layer
 
 _log = logging.getLogger(__name__)
@@ -107,10 +107,7 @@ def parse_yaml(text: str, where: str) -> list[Any]:
     try:
         return [value for value in yaml.load_all(text, Loader=_Loader) if value is not None]
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f"{where}, line {mark.line + 1}, column {mark.column + 1}" if mark is not None else where
-        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise UserError(f"not valid YAML or JSON: {problem}", where=place) from None
+        raise yaml_mistake(error, where) from None
     except (RecursionError, ValueError) as error:
         raise UserError(f"not valid YAML or JSON: {error}", where=where) from None
 

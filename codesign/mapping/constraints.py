@@ -71,23 +71,19 @@ class LevelConstraints:
     ranges: tuple[FactorRange, ...] = ()
 
     def __post_init__(self) -> None:
-        both = self.keep & self.bypass
+        where, both = f"constraints of level {self.level!r}", self.keep & self.bypass
         if both:
-            raise UserError(
-                f"{sorted(both)[0]!r} must be both kept and bypassed", where=f"constraints of level {self.level!r}"
-            )
+            raise UserError(f"{sorted(both)[0]!r} must be both kept and bypassed", where=where)
         for dims in ([d for d, _ in self.temporal], [d for d, _ in self.spatial], list(self.order)):
             twice = next((d for d in dims if dims.count(d) > 1), None)
             if twice is not None:
-                raise UserError(f"{twice!r} is named twice in one rule", where=f"constraints of level {self.level!r}")
+                raise UserError(f"{twice!r} is named twice in one rule", where=where)
         for dim, factor in (*self.temporal, *self.spatial):
             if factor < 1:
-                raise UserError(
-                    f"factor of {dim!r} must be >= 1, got {factor}", where=f"constraints of level {self.level!r}"
-                )
+                raise UserError(f"factor of {dim!r} must be >= 1, got {factor}", where=where)
         for entry in self.ranges:
             if entry.dim in dict(self.spatial if entry.spatial else self.temporal):
-                raise UserError(f"{entry.dim!r} has a factor and a range", where=f"constraints of level {self.level!r}")
+                raise UserError(f"{entry.dim!r} has a factor and a range", where=where)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ A `layout` says how a tensor lies in DRAM and on chip (`codesign.mapping.layout`
 """
 
 import re
-from typing import Any, TypeAlias, TypedDict
+from typing import Any
 
 from codesign.core.errors import UserError, closest
 from codesign.core.fields import Fields
@@ -30,55 +30,23 @@ _FIELDS = {
 }
 
 
-class StoreEntry(TypedDict):
-    """Tensors that a level keeps from here inwards."""
-
-    store: str
-    tensors: list[str]
-
-
-ForEntry = TypedDict("ForEntry", {"for": str, "factor": int})
-"""A temporal loop."""
-
-
-class ParallelEntry(TypedDict):
-    """A spatial loop along an axis of the fan-out below a level."""
-
-    parallel: str
-    factor: int
-    axis: str
-    level: str
-
-
-class LayoutEntry(TypedDict):
-    """How a tensor lies: digits of its axes, the outermost first."""
-
-    layout: str
-    order: list[str]
-
-
-NodeEntry: TypeAlias = StoreEntry | ForEntry | ParallelEntry | LayoutEntry
-"""A node of a mapping as its files hold it."""
-
-
-def mapping_to_json(mapping: Mapping) -> list[NodeEntry]:
+def mapping_to_json(mapping: Mapping) -> list[JsonObject]:
     """The nodes as plain values; storage of one level that stands together makes one entry."""
-    nodes: list[NodeEntry] = []
-    stored: StoreEntry | None = None
+    nodes: list[JsonObject] = []
+    stored, tensors = "", list[str]()
     for node in mapping.nodes:
         if isinstance(node, Storage):
-            if stored is not None and stored["store"] == node.level:
-                stored["tensors"].append(node.tensor)
-            else:
-                stored = StoreEntry(store=node.level, tensors=[node.tensor])
-                nodes.append(stored)
+            if node.level != stored:
+                stored, tensors = node.level, []
+                nodes.append({"store": stored, "tensors": tensors})
+            tensors.append(node.tensor)
             continue
-        stored = None
+        stored = ""
         if isinstance(node, Temporal):
             nodes.append({"for": node.dim, "factor": node.factor})
         else:
             nodes.append({"parallel": node.dim, "factor": node.factor, "axis": node.axis, "level": node.level})
-    nodes.extend(LayoutEntry(layout=x.tensor, order=[str(digit) for digit in x.order]) for x in mapping.layouts)
+    nodes.extend({"layout": x.tensor, "order": [str(digit) for digit in x.order]} for x in mapping.layouts)
     return nodes
 
 
@@ -173,21 +141,10 @@ def _read_level(value: Any, where: str) -> LevelConstraints:
     fields = Fields(value, where)
     level = fields.text("level")
     fields.where = f"constraints of level {level!r}"
-    along_x = fields.names("along_x", None)
     temporal, within_time = _read_factors(fields.child("temporal"), False)
     spatial, across = _read_factors(fields.child("spatial"), True)
-    entry = LevelConstraints(
-        level=level,
-        keep=frozenset(fields.names("keep", [])),
-        bypass=frozenset(fields.names("bypass", [])),
-        temporal=temporal,
-        spatial=spatial,
-        order=tuple(fields.names("order", [])),
-        along_x=None if along_x is None else frozenset(along_x),
-        ranges=(*within_time, *across),
-    )
-    fields.finish()
-    return entry
+    ranges = (*within_time, *across)
+    return fields.record(LevelConstraints, level=level, temporal=temporal, spatial=spatial, ranges=ranges)
 
 
 def _read_factors(fields: Fields, spatial: bool) -> tuple[tuple[tuple[str, int], ...], tuple[FactorRange, ...]]:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 
+from codesign.core.checks import check_whole
 from codesign.core.errors import UserError
 from codesign.workloads import operators
 from codesign.workloads.computation import Computation
@@ -53,10 +54,16 @@ def conv_output(length: int, kernel: int, stride: int, padding: int, dilation: i
     return (-(-free // stride) if ceil_mode else free // stride) + 1
 
 
-def _output_size(image: tuple[int, int], window: Window) -> tuple[int, int]:
+def same_padding(length: int, out: int, kernel: int, stride: int, dilation: int = 1) -> tuple[int, int]:
+    """What stands before and after an axis so that a window gives so many results; the odd element comes after."""
+    total = max(0, (out - 1) * stride + dilation * (kernel - 1) + 1 - length)
+    return total // 2, total - total // 2
+
+
+def _output_size(image: tuple[int, int], window: Window, ceil_mode: bool = False) -> tuple[int, int]:
     """Height and width of what a window gives of an image."""
     height, width = (
-        conv_output(size, k, s, sum(p), d)
+        conv_output(size, k, s, sum(p), d, ceil_mode)
         for size, k, s, p, d in zip(image, window.kernel, window.stride, window.padding, window.dilation, strict=True)
     )
     return height, width
@@ -73,8 +80,7 @@ class NetworkBuilder:
     """
 
     def __init__(self, name: str, batch: int = 1, bits: int = 8, partial_bits: int | None = None) -> None:
-        if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
-            raise UserError(f"`batch` must be an integer >= 1, got {batch!r}", where=f"network {name!r}")
+        check_whole(batch=batch, where=f"network {name!r}")
         self.name = name
         self.batch = batch
         self.bits = bits
@@ -160,26 +166,12 @@ class NetworkBuilder:
             G=groups,
             stride=window.stride,
             dilation=window.dilation,
-            bits=self.bits,
-            partial_bits=self.partial_bits,
-            name=name,
+            **self._label(name),
         )
         weight = self.parameter(f"{name}.weight", (out_channels, channels // groups, *window.kernel))
-        extra = (self.parameter(f"{name}.bias", (out_channels,)),) if bias else ()
-        y = self.tensor(name, (n, out_channels, *out), batch_axis=self.tensors[x].batch_axis)
-        return self.add(
-            Operator(
-                name,
-                OperatorKind.CONV,
-                (x, weight, *extra),
-                (y,),
-                computation,
-                (x, weight, y),
-                "N" if self.tensors[x].batch_axis == 0 else None,
-                math.prod(self.shape(y)) if bias else 0,
-                window,
-            )
-        )
+        axis, kind = self.tensors[x].batch_axis, OperatorKind.CONV
+        shape, batch_dim = (n, out_channels, *out), "N" if axis == 0 else None
+        return self._matrix(computation, (x, weight), shape, axis, batch_dim, bias * out_channels, kind, window)
 
     def linear(
         self, x: str, out_features: int, *, bias: bool = True, weight: str | None = None, name: str = "linear"
@@ -195,47 +187,49 @@ class NetworkBuilder:
         """
         name = self.unique(name)
         *rows, features = self.shape(x)
-        computation = operators.gemm(
-            M=math.prod(rows),
-            N=out_features,
-            K=features,
-            bits=self.bits,
-            partial_bits=self.partial_bits,
-            name=name,
-        )
+        computation = operators.gemm(M=math.prod(rows), N=out_features, K=features, **self._label(name))
         weight = weight or self.parameter(f"{name}.weight", (features, out_features))
-        extra = (self.parameter(f"{name}.bias", (out_features,)),) if bias else ()
         axis = self.tensors[x].batch_axis
-        y = self.tensor(name, (*rows, out_features), batch_axis=axis)
         batch_dim = "M" if axis is not None else None
-        work = math.prod(self.shape(y)) if bias else 0
-        return self.add(
-            Operator(name, OperatorKind.MATMUL, (x, weight, *extra), (y,), computation, (x, weight, y), batch_dim, work)
-        )
+        return self._matrix(computation, (x, weight), (*rows, out_features), axis, batch_dim, bias * out_features)
 
     def matmul(self, a: str, b: str, *, name: str = "matmul") -> str:
         """Product of two activations, broadcast over the leading axes as NumPy does."""
-        name = self.unique(name)
-        computation, shape = matmul_computation(
-            self.shape(a), self.shape(b), bits=self.bits, partial_bits=self.partial_bits, name=name
-        )
+        computation, shape = matmul_computation(self.shape(a), self.shape(b), **self._label(self.unique(name)))
         axis = self.tensors[a].batch_axis
-        y = self.tensor(name, shape, batch_axis=axis)
         batch_dim = None if axis is None else ("B" if "B" in computation.dims else "M")
-        return self.add(Operator(name, OperatorKind.MATMUL, (a, b), (y,), computation, (a, b, y), batch_dim))
+        return self._matrix(computation, (a, b), shape, axis, batch_dim)
 
     def head_product(self, x: str, weight: str, *, name: str) -> str:
         """Product of every head with a matrix of its own: ``batch x heads x rows x K`` and a parameter ``heads x K x N``."""
-        name = self.unique(name)
         batch, heads, rows, summed = self.shape(x)
         columns = self.shape(weight)[2]
-        computation = operators.broadcast_matmul(
-            M=batch * rows, N=columns, K=summed, shared=heads, bits=self.bits, partial_bits=self.partial_bits, name=name
-        )
+        label = self._label(self.unique(name))
+        computation = operators.broadcast_matmul(M=batch * rows, N=columns, K=summed, shared=heads, **label)
         axis = self.tensors[x].batch_axis
-        y = self.tensor(name, (batch, heads, rows, columns), batch_axis=axis)
         batch_dim = None if axis is None else "M"
-        return self.add(Operator(name, OperatorKind.MATMUL, (x, weight), (y,), computation, (x, weight, y), batch_dim))
+        return self._matrix(computation, (x, weight), (batch, heads, rows, columns), axis, batch_dim)
+
+    def _label(self, name: str) -> operators.Label:
+        return {"bits": self.bits, "partial_bits": self.partial_bits, "name": name}
+
+    def _matrix(
+        self,
+        computation: Computation,
+        read: tuple[str, str],
+        shape: Sequence[int],
+        batch_axis: int | None,
+        batch_dim: str | None,
+        biases: int = 0,
+        kind: OperatorKind = OperatorKind.MATMUL,
+        window: Window | None = None,
+    ) -> str:
+        """The operator of a computation, called like it, with its result and so many biases."""
+        name = computation.name
+        extra = (self.parameter(f"{name}.bias", (biases,)),) if biases else ()
+        y = self.tensor(name, shape, batch_axis=batch_axis)
+        work = math.prod(shape) if biases else 0
+        return self.add(Operator(name, kind, (*read, *extra), (y,), computation, (*read, y), batch_dim, work, window))
 
     # ---- experts -----------------------------------------------------------------------------
 
@@ -251,12 +245,9 @@ class NetworkBuilder:
         """Product of the rows of every expert, ``experts x rows x K``, with a matrix of its own."""
         name = self.unique(name)
         experts, rows, summed = self.shape(x)
-        computation = operators.broadcast_matmul(
-            M=rows, N=out_features, K=summed, shared=experts, bits=self.bits, partial_bits=self.partial_bits, name=name
-        )
+        computation = operators.broadcast_matmul(M=rows, N=out_features, K=summed, shared=experts, **self._label(name))
         weight = self.parameter(f"{name}.weight", (experts, summed, out_features))
-        y = self.tensor(name, (experts, rows, out_features))
-        return self.add(Operator(name, OperatorKind.MATMUL, (x, weight), (y,), computation, (x, weight, y)))
+        return self._matrix(computation, (x, weight), (experts, rows, out_features), None, None)
 
     def combine(self, parts: Sequence[str], weights: str, shape: Sequence[int], choices: int, *, name: str) -> str:
         """The weighted sum of what the experts of every token give: a multiplication and an addition each."""
@@ -279,11 +270,7 @@ class NetworkBuilder:
         """A pooling of an image: one operation per tap."""
         n, channels, height, width = self.shape(x)
         window = self._window((height, width), kernel, kernel if stride is None else stride, padding, 1)
-        out = tuple(
-            conv_output(size, k, s, sum(p), ceil_mode=ceil_mode)
-            for size, k, s, p in zip((height, width), window.kernel, window.stride, window.padding, strict=True)
-        )
-        shape = (n, channels, *out)
+        shape = (n, channels, *_output_size((height, width), window, ceil_mode))
         work = math.prod(shape) * math.prod(window.kernel)
         return self.vector(OperatorKind.POOL, (x,), shape, function, work, name=name, window=window)
 
@@ -485,10 +472,8 @@ class NetworkBuilder:
     ) -> Window:
         kernels, strides, dilations = _pair(kernel), _pair(stride), _pair(dilation)
         if padding == "same":
-            ends = []
-            for length, k, s, d in zip(size, kernels, strides, dilations, strict=True):
-                total = max(0, (-(-length // s) - 1) * s + d * (k - 1) + 1 - length)
-                ends.append((total // 2, total - total // 2))
+            axes = zip(size, kernels, strides, dilations, strict=True)
+            ends = [same_padding(length, -(-length // s), k, s, d) for length, k, s, d in axes]
         elif padding == "valid":
             ends = [(0, 0), (0, 0)]
         elif isinstance(padding, str):

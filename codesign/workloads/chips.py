@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import final
 
-from codesign.core.errors import UserError, unknown_name
+from codesign.core.checks import check_least, check_whole
+from codesign.core.errors import UserError
 from codesign.core.fields import Fields
 
 
@@ -16,12 +17,10 @@ class Collective(Enum):
     TREE = "tree"
 
 
-def _check_link(rate: float, **others: float) -> None:
-    if not rate > 0:
-        raise UserError(f"`link_bytes_per_s` must be > 0, got {rate!r}")
-    for field, value in others.items():
-        if not value >= 0:
-            raise UserError(f"`{field}` must be >= 0, got {value!r}")
+def _check_link(link: "StageLink | Chips") -> None:
+    if not link.link_bytes_per_s > 0:
+        raise UserError(f"`link_bytes_per_s` must be > 0, got {link.link_bytes_per_s!r}")
+    check_least(0, link_latency_s=link.link_latency_s, link_pj_per_byte=link.link_pj_per_byte)
 
 
 @final
@@ -40,7 +39,7 @@ class StageLink:
     link_pj_per_byte: float = 10.0
 
     def __post_init__(self) -> None:
-        _check_link(self.link_bytes_per_s, link_latency_s=self.link_latency_s, link_pj_per_byte=self.link_pj_per_byte)
+        _check_link(self)
 
 
 @final
@@ -71,14 +70,13 @@ class Chips:
     between: StageLink | None = None
 
     def __post_init__(self) -> None:
-        for field, value in (("count", self.count), ("stages", self.stages), ("micro_batches", self.micro_batches)):
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise UserError(f"`{field}` of the chips must be an integer >= 1, got {value!r}")
+        parts = self.micro_batches
+        check_whole(count=self.count, stages=self.stages, micro_batches=1 if parts is None else parts, where="chips")
         if self.count % self.stages:
             raise UserError(f"`stages` must divide the {self.count} chips, got {self.stages}")
         if self.memory_bytes is not None and not self.memory_bytes > 0:
             raise UserError(f"`memory_bytes` must be > 0, got {self.memory_bytes!r}")
-        _check_link(self.link_bytes_per_s, link_latency_s=self.link_latency_s, link_pj_per_byte=self.link_pj_per_byte)
+        _check_link(self)
 
     @property
     def tensor(self) -> int:
@@ -133,28 +131,5 @@ def chips_from_json(raw: object) -> Chips:
         UserError: A key is unknown, or a value is wrong.
     """
     found = Fields(raw, "chips")
-    kind = found.text("collective", "ring")
-    if kind not in {c.value for c in Collective}:
-        raise unknown_name("collective", kind, [c.value for c in Collective], where="chips")
-    between = None
-    if found.has("between"):
-        link = found.child("between")
-        between = StageLink(**_links(link))
-        link.finish()
-    chips = Chips(
-        count=found.raw("count", 1),
-        **_links(found),
-        collective=Collective(kind),
-        stages=found.raw("stages", 1),
-        micro_batches=found.raw("micro_batches", None),
-        memory_bytes=found.number("memory_bytes", None),
-        between=between,
-    )
-    found.finish()
-    return chips
-
-
-def _links(found: Fields) -> dict[str, float]:
-    """The figures of a link that are given."""
-    names = ("link_bytes_per_s", "link_latency_s", "link_pj_per_byte")
-    return {name: found.number(name) for name in names if found.has(name)}
+    between = found.child("between").record(StageLink) if found.has("between") else None
+    return found.record(Chips, between=between)

@@ -79,6 +79,11 @@ class Tensor:
         """Names of the dimensions that index this tensor (the *relevant* ones)."""
         return frozenset(d for axis in self.axes for d, _ in axis.terms)
 
+    def stored(self, bits: int, scale_bits: float) -> "Tensor":
+        """The same tensor with elements so wide; partial sums keep their width, or become as wide where that is more."""
+        partial = max(bits, self.partial_bits) if self.is_output else bits
+        return replace(self, bits=bits, partial_bits=partial, scale_bits=scale_bits)
+
     def __str__(self) -> str:
         return f"{self.name}[{','.join(str(a) for a in self.axes)}]"
 

@@ -18,8 +18,8 @@ models.
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
-from typing import final
+from dataclasses import dataclass, field, fields
+from typing import ClassVar, final
 
 import numpy as np
 import numpy.typing as npt
@@ -55,7 +55,15 @@ class Occupancy:
 
 
 class Density(ABC):
-    """A density model. Tiles and the whole tensor are given by their extents."""
+    """A density model. Tiles and the whole tensor are given by their extents.
+
+    Attributes:
+        model: Its name in problem files.
+        independent: Whether every element is a non-zero with the same chance, wherever it stands and whatever another tensor holds.
+    """
+
+    model: ClassVar[str]
+    independent: ClassVar[bool] = True
 
     @abstractmethod
     def fraction(self, whole: Extents) -> float:
@@ -69,14 +77,10 @@ class Density(ABC):
     def occupancy(self, tile: Extents, whole: Extents) -> Occupancy:
         """Distribution of a tile's non-zeros."""
 
-    @abstractmethod
     def to_json(self) -> JsonObject:
-        """The form of problem files."""
-
-    @property
-    def independent(self) -> bool:
-        """Whether every element is a non-zero with the same chance, wherever it stands and whatever another tensor holds."""
-        return True
+        """The form of problem files: the name of the model, and its fields."""
+        values = ((item.name, getattr(self, item.name)) for item in fields(self))  # type: ignore[arg-type]
+        return {"model": self.model, **{name: list(v) if isinstance(v, tuple) else v for name, v in values}}
 
     def along(self, axis: int, whole: Extents) -> Floats:
         """Fraction of non-zeros in each slice of an axis."""
@@ -96,6 +100,8 @@ class Density(ABC):
 class Dense(Density):
     """A tensor without zeros."""
 
+    model = "dense"
+
     def fraction(self, whole: Extents) -> float:
         """The share of non-zeros in the tensor, which is 1."""
         return 1.0
@@ -107,10 +113,6 @@ class Dense(Density):
     def occupancy(self, tile: Extents, whole: Extents) -> Occupancy:
         """Every element of a tile is a non-zero, with probability 1."""
         return Occupancy(np.array([float(math.prod(tile))]), np.ones(1))
-
-    def to_json(self) -> JsonObject:
-        """``{"model": "dense"}``."""
-        return {"model": "dense"}
 
 
 DENSE = Dense()
@@ -124,6 +126,8 @@ class Uniform(Density):
     Args:
         density: Fraction of non-zeros.
     """
+
+    model = "uniform"
 
     density: float
 
@@ -142,21 +146,13 @@ class Uniform(Density):
     def empty(self, tile: Extents, whole: Extents) -> float:
         """Of all choices of the tile's elements, those that miss every non-zero."""
         total, nonzeros, words = self._counts(tile, whole)
-        if words > total - nonzeros:
-            return 0.0
-        if words == 1:
-            return (total - nonzeros) / total
-        return math.exp(_log_choose(total - nonzeros, words) - _log_choose(total, words))
+        return (total - nonzeros) / total if words == 1 else _missed(total, nonzeros, words)
 
     def occupancy(self, tile: Extents, whole: Extents) -> Occupancy:
         """How many non-zeros a tile holds: the hypergeometric distribution."""
         total, nonzeros, words = self._counts(tile, whole)
         least, most = max(0, words - (total - nonzeros)), min(words, nonzeros)
         return _hypergeometric(total, nonzeros, words, least, most)
-
-    def to_json(self) -> JsonObject:
-        """``{"model": "uniform", "density": d}``."""
-        return {"model": "uniform", "density": self.density}
 
 
 @final
@@ -167,6 +163,8 @@ class Proportional(Density):
     Args:
         density: Fraction of non-zeros.
     """
+
+    model = "proportional"
 
     density: float
 
@@ -189,10 +187,6 @@ class Proportional(Density):
             return Occupancy(np.array([float(low)]), np.ones(1))
         return Occupancy(np.array([low, low + 1.0]), np.array([low + 1 - share, share - low]))
 
-    def to_json(self) -> JsonObject:
-        """``{"model": "proportional", "density": d}``."""
-        return {"model": "proportional", "density": self.density}
-
 
 @final
 @dataclass(frozen=True)
@@ -204,6 +198,8 @@ class Structured(Density):
         m: Elements of a block.
         axis: Axis the blocks lie along; negative counts from the last.
     """
+
+    model = "structured"
 
     n: int
     m: int
@@ -251,10 +247,6 @@ class Structured(Density):
         chance = _power(np.concatenate([np.zeros(int(part.nonzeros[0])), part.probability]), rows)
         return Occupancy(sure + np.arange(chance.size, dtype=np.float64), chance)
 
-    def to_json(self) -> JsonObject:
-        """``{"model": "structured", "n": n, "m": m, "axis": a}``."""
-        return {"model": "structured", "n": self.n, "m": self.m, "axis": self.axis}
-
 
 @final
 @dataclass(frozen=True)
@@ -267,6 +259,9 @@ class Banded(Density):
         column: Axis of the columns.
     """
 
+    model = "banded"
+    independent = False
+
     width: int
     row: int = -2
     column: int = -1
@@ -274,11 +269,6 @@ class Banded(Density):
     def __post_init__(self) -> None:
         if self.width < 0:
             raise UserError(f"banded density needs a width >= 0, got {self.width}")
-
-    @property
-    def independent(self) -> bool:
-        """Whether tiles are alike wherever they lie: not here, for the distance from the diagonal decides."""
-        return False
 
     def check(self, whole: Extents) -> None:
         """The band needs two different axes of the tensor."""
@@ -327,10 +317,6 @@ class Banded(Density):
             return np.asarray(np.cumsum(edges)[:-1] / whole[self.row])
         return super().along(axis, whole)
 
-    def to_json(self) -> JsonObject:
-        """``{"model": "banded", "width": w, "row": r, "column": c}``."""
-        return {"model": "banded", "width": self.width, "row": self.row, "column": self.column}
-
 
 @final
 @dataclass(frozen=True)
@@ -343,6 +329,9 @@ class Sliced(Density):
         words: Elements of a slice.
     """
 
+    model = "sliced"
+    independent = False
+
     axis: int
     nonzeros: tuple[int, ...]
     words: int
@@ -350,11 +339,6 @@ class Sliced(Density):
     def __post_init__(self) -> None:
         if any(not 0 <= n <= self.words for n in self.nonzeros):
             raise UserError(f"a slice of {self.words} elements cannot hold {max(self.nonzeros)} non-zeros")
-
-    @property
-    def independent(self) -> bool:
-        """Whether tiles are alike wherever they lie: not here, for every slice has a count of its own."""
-        return False
 
     def check(self, whole: Extents) -> None:
         """The slices must make up the tensor: as many along the axis, of as many elements."""
@@ -396,10 +380,6 @@ class Sliced(Density):
             total[: chance.size] += chance / len(groups)
         return Occupancy(np.arange(total.size, dtype=np.float64), total)
 
-    def to_json(self) -> JsonObject:
-        """``{"model": "sliced", "axis": a, "nonzeros": [...], "words": w}``."""
-        return {"model": "sliced", "axis": self.axis, "nonzeros": list(self.nonzeros), "words": self.words}
-
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -411,6 +391,9 @@ class Actual(Density):
         source: The file it came from, for people and for files.
     """
 
+    model = "actual"
+    independent = False
+
     mask: npt.NDArray[np.bool_] = field(repr=False)
     source: str = ""
 
@@ -419,11 +402,6 @@ class Actual(Density):
 
     def __hash__(self) -> int:
         return hash((self.mask.shape, self.mask.tobytes()))
-
-    @property
-    def independent(self) -> bool:
-        """Whether tiles are alike wherever they lie: not here, for the mask says where non-zeros are."""
-        return False
 
     def check(self, whole: Extents) -> None:
         """The mask is as large as the tensor."""

@@ -18,6 +18,7 @@ from codesign.workloads.density import (
     DENSE,
     Actual,
     Banded,
+    Dense,
     Density,
     Proportional,
     Sliced,
@@ -26,7 +27,9 @@ from codesign.workloads.density import (
     check_density,
 )
 
-MODELS = ("dense", "uniform", "proportional", "structured", "banded", "sliced", "actual")
+_MODELS: dict[str, type[Density]] = {
+    kind.model: kind for kind in (Dense, Uniform, Proportional, Structured, Banded, Sliced, Actual)
+}
 
 
 def density_from_json(value: Any, where: str) -> Density:
@@ -41,28 +44,23 @@ def density_from_json(value: Any, where: str) -> Density:
             return DENSE if value == 1 else Uniform(float(value))
         fields = Fields(value, where)
         model = fields.text("model", "uniform")
-        if model not in MODELS:
-            raise unknown_name("density model", model, list(MODELS), where=where)
-        found = _read(model, fields)
-        fields.finish()
+        if model not in _MODELS:
+            raise unknown_name("density model", model, list(_MODELS), where=where)
+        return _read(model, fields)
     except UserError as error:
         raise (error if error.where else error.within(where)) from None
-    return found
 
 
 def _read(model: str, fields: Fields) -> Density:
-    if model in ("uniform", "proportional"):
-        density = fields.raw("density")
-        check_density(density)
-        return Uniform(float(density)) if model == "uniform" else Proportional(float(density))
-    if model == "structured":
-        return Structured(fields.integer("n"), fields.integer("m"), fields.integer("axis", -1))
-    if model == "banded":
-        return Banded(fields.integer("width"), fields.integer("row", -2), fields.integer("column", -1))
-    if model == "sliced":
-        counts = tuple(int(n) for n in fields.items("nonzeros"))
-        return Sliced(fields.integer("axis"), counts, fields.integer("words", least=1))
-    return DENSE if model == "dense" else read_mask(Path(fields.text("file")), fields.where)
+    if model == "dense":
+        fields.finish()
+        return DENSE
+    if model == "actual":
+        path = fields.text("file")
+        fields.finish()
+        return read_mask(Path(path), fields.where)
+    given = {"nonzeros": tuple(int(n) for n in fields.items("nonzeros"))} if model == "sliced" else {}
+    return fields.record(_MODELS[model], **given)
 
 
 def read_mask(path: Path, where: str) -> Actual:

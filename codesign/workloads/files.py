@@ -59,24 +59,18 @@ def _override(tensor: Tensor, tensors: Fields) -> Tensor:
     fields = tensors.child(tensor.name)
     bits = fields.integer("bits", tensor.bits, least=1)
     partial_bits = fields.integer("partial_bits", max(bits, tensor.partial_bits) if tensor.is_output else bits, least=1)
-    role = fields.text("role", tensor.role.value)
+    role = fields.choice("role", tensor.role)
     scale_bits = fields.number("scale_bits", tensor.scale_bits, least=0)
     density = tensor.density
     if fields.has("density"):
         density = density_from_json(fields.raw("density"), f"{fields.where}, `density`")
     fields.finish()
-    try:
-        parsed_role = Role(role)
-    except ValueError:
-        raise unknown_name("role", role, [r.value for r in Role], where=fields.where) from None
-    if (parsed_role is Role.OUTPUT) != tensor.is_output:
+    if (role is Role.OUTPUT) != tensor.is_output:
         raise UserError(
-            f"`role` of {tensor.name!r} must be {'output' if tensor.is_output else 'input or weight'}, got {describe(role)}",
+            f"`role` of {tensor.name!r} must be {'output' if tensor.is_output else 'input or weight'}, got {describe(role.value)}",
             where=fields.where,
         )
-    return replace(
-        tensor, bits=bits, partial_bits=partial_bits, role=parsed_role, density=density, scale_bits=scale_bits
-    )
+    return replace(tensor, bits=bits, partial_bits=partial_bits, role=role, density=density, scale_bits=scale_bits)
 
 
 def computation_to_json(computation: Computation) -> JsonObject:

@@ -42,9 +42,7 @@ def join_functions(network: Network) -> Network:
     if not joined:
         return network
     operators = tuple(joined.get(o.name, o) for o in network.operators if o.name in joined or o.name not in taken)
-    used = {n for o in operators for n in (*o.inputs, *o.outputs)} | {*network.inputs, *network.outputs}
-    used |= {t.name for t in network.tensors if t.is_parameter and not network.consumers[t.name]}
-    return replace(network, operators=operators, tensors=tuple(t for t in network.tensors if t.name in used))
+    return network.with_operators(operators, network.tensors, network.outputs)
 
 
 def _parts(network: Network, source: str, order: dict[str, int], outside: frozenset[str]) -> list[Operator]:

@@ -75,16 +75,7 @@ class _Fuser:
         operators = tuple(self.done.values())
         if not operators:  # nothing but views: there is no smaller network to return
             return self.network
-        used = {n for o in operators for n in (*o.inputs, *o.outputs)} | {*self.network.inputs, *outputs}
-        used |= {
-            t.name for t in self.network.tensors if t.is_parameter and not self.network.consumers[t.name]
-        }  # experts nobody reaches
-        return replace(
-            self.network,
-            operators=operators,
-            tensors=tuple(t for t in self.tensors.values() if t.name in used),
-            outputs=outputs,
-        )
+        return self.network.with_operators(operators, self.tensors.values(), outputs)
 
     def _is_strided_read(self, operator: Operator) -> bool:
         """Whether a transposition, through views and others of its kind, is read by matrix products alone."""

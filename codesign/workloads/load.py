@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -57,8 +56,7 @@ def load_network(
     4089184256
     """
     text = str(name_or_path)
-    asked = _Asked(batch, seq, past, phase, bits, partial_bits, dims)
-    network = _read(text, asked)
+    network = _read(text, batch, seq, past, phase, bits, partial_bits, dims)
     if fuse:
         try:
             network = fuse_network(network)
@@ -71,23 +69,17 @@ def load_network(
     return with_precision(network, Precision.parse(precision))
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """What is asked of a network besides its name; see `load_network`."""
-
-    batch: int | None
-    seq: int | None
-    past: int | None
-    phase: str | None
-    bits: int
-    partial_bits: int | None
-    dims: Mapping[str, int] | None
-
-
-def _read(text: str, asked: _Asked) -> Network:
+def _read(
+    text: str,
+    batch: int | None,
+    seq: int | None,
+    past: int | None,
+    phase: str | None,
+    bits: int,
+    partial_bits: int | None,
+    dims: Mapping[str, int] | None,
+) -> Network:
     """The network as it stands in the zoo or a file, nothing fused."""
-    batch, seq, past, phase, dims = asked.batch, asked.seq, asked.past, asked.phase, asked.dims
-    bits, partial_bits = asked.bits, asked.partial_bits
     suffix = Path(text).suffix.lower()
     if suffix == ".onnx":
         for option, given in (("phase", phase), ("past", past)):
@@ -112,15 +104,8 @@ def _read(text: str, asked: _Asked) -> Network:
     if is_zoo_name(text):
         if dims:
             raise UserError("`dims` applies to ONNX files, not to a zoo network", where=text)
-        return build_model(
-            text,
-            batch=1 if batch is None else batch,
-            seq=seq,
-            past=past,
-            phase=phase,
-            bits=bits,
-            partial_bits=partial_bits,
-        )
+        size = 1 if batch is None else batch
+        return build_model(text, batch=size, seq=seq, past=past, phase=phase, bits=bits, partial_bits=partial_bits)
     if (reader := _registered_reader(suffix)) is not None:
         return reader(text, batch=batch, seq=seq, phase=phase, dims=dims, bits=bits, partial_bits=partial_bits)
     raise _unknown(text)

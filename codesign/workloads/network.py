@@ -4,11 +4,12 @@ The rules that give an operator its bytes and operations are numbered W1, W2, ..
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 
+from codesign.core.checks import check_whole
 from codesign.core.errors import UserError, unknown_name
 from codesign.workloads.computation import Computation, Tensor
 
@@ -142,8 +143,7 @@ class Operator:
             raise UserError(f"kind {self.kind.value!r} and its computation contradict each other", where=where)
         if not self.outputs:
             raise UserError("an operator needs an output", where=where)
-        if isinstance(self.operations, bool) or not isinstance(self.operations, int) or self.operations < 0:
-            raise UserError(f"`operations` must be an integer >= 0, got {self.operations!r}", where=where)
+        check_whole(0, operations=self.operations, where=where)
         if self.computation is None:
             if self.operands or self.batch_dim is not None:
                 raise UserError("`operands` and `batch_dim` belong to a computation, and there is none", where=where)
@@ -162,6 +162,18 @@ class Operator:
     def macs(self) -> int:
         """Multiply-accumulates of the operator; 0 for vector operators."""
         return 0 if self.computation is None else self.computation.macs
+
+    @property
+    def operand_pairs(self) -> tuple[tuple[Tensor, str], ...]:
+        """The tensors of the computation, each with the name of the one behind it; none of a vector operator."""
+        return () if self.computation is None else tuple(zip(self.computation.tensors, self.operands, strict=True))
+
+    def with_tensors(self, change: Callable[[Tensor, str], Tensor]) -> "Operator":
+        """The operator with every tensor of its computation changed; `change` is also given the name of the one behind it."""
+        if self.computation is None:
+            return self
+        tensors = tuple(change(tensor, name) for tensor, name in self.operand_pairs)
+        return replace(self, computation=replace(self.computation, tensors=tensors))
 
     @property
     def is_vector(self) -> bool:
@@ -313,14 +325,24 @@ class Network:
                 groups.setdefault(operator.computation, []).append(operator.name)
         return tuple(LayerGroup(c, tuple(names), len(names)) for c, names in groups.items())
 
+    def with_operators(
+        self, operators: tuple[Operator, ...], tensors: Iterable[NetworkTensor], outputs: tuple[str, ...]
+    ) -> "Network":
+        """The network of other operators. Tensors that none of them names are dropped, parameters that nobody read before are not."""
+        used = {n for o in operators for n in (*o.inputs, *o.outputs)} | {*self.inputs, *outputs}
+        used |= {
+            t.name for t in self.tensors if t.is_parameter and not self.consumers[t.name]
+        }  # experts nobody reaches
+        kept = tuple(t for t in tensors if t.name in used)
+        return replace(self, operators=operators, tensors=kept, outputs=outputs)
+
     def with_batch(self, batch: int) -> "Network":
         """The same network running `batch` inferences at once.
 
         Raises:
             UserError: `batch` is below 1, or the shapes hold for one batch only.
         """
-        if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
-            raise UserError(f"`batch` must be an integer >= 1, got {batch!r}", where=f"network {self.name!r}")
+        check_whole(batch=batch, where=f"network {self.name!r}")
         if batch == self.batch:
             return self
         if self.fixed_batch:
@@ -392,8 +414,7 @@ def _scale_operator(operator: Operator, old: int, new: int, dependent: set[str])
 
 
 def _check_network(network: Network) -> None:
-    if isinstance(network.batch, bool) or not isinstance(network.batch, int) or network.batch < 1:
-        raise UserError(f"`batch` must be an integer >= 1, got {network.batch!r}")
+    check_whole(batch=network.batch)
     if not network.operators:
         raise UserError("expected at least one operator, got none")
     _check_unique("operator", [o.name for o in network.operators])
@@ -467,7 +488,7 @@ def _check_operands(network: Network, operator: Operator) -> None:
         )
     if operator.function == "transposed":
         return  # whole phases of every input, where the result may be cropped or have pixels without a tap
-    for tensor, name in zip(operator.computation.tensors, operator.operands, strict=True):
+    for tensor, name in operator.operand_pairs:
         if any(len(axis.terms) != 1 or axis.terms[0][1] != 1 for axis in tensor.axes):
             continue  # a sliding window: padding and stride decouple the extents
         words = operator.computation.tensor_words(tensor)

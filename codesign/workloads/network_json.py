@@ -3,11 +3,11 @@
 import hashlib
 import json
 
-from codesign.core.errors import UserError, unknown_name
+from codesign.core.errors import UserError
 from codesign.core.fields import Fields, describe
 from codesign.core.json_types import JsonObject
 from codesign.workloads.files import computation_from_json, computation_to_json
-from codesign.workloads.network import Network, NetworkTensor, Operator, OperatorKind, Window
+from codesign.workloads.network import Network, NetworkTensor, Operator, Window
 
 FORMAT = "codesign-network-1"
 
@@ -117,41 +117,20 @@ def _network_from_json(value: object) -> Network:
 
 
 def _tensor_from_json(name: str, fields: Fields) -> NetworkTensor:
-    shape = _integers(fields, "shape")
-    bits, batch_axis = fields.integer("bits", 8), fields.integer("batch_axis", None)
-    is_parameter = fields.flag("parameter", False)
-    fields.finish()
-    return NetworkTensor(name, shape, bits, is_parameter, batch_axis)
+    shape, is_parameter = _integers(fields, "shape"), fields.flag("parameter", False)
+    return fields.record(NetworkTensor, name=name, shape=shape, is_parameter=is_parameter, scale_bits=0.0)
 
 
 def _operator_from_json(value: object, where: str) -> Operator:
     fields = Fields(value, where)
     name = fields.text("name")
     fields.where = f"operator {name!r}"
-    kind = fields.text("kind")
     computation = None
     if fields.has("computation"):
         computation = computation_from_json(fields.raw("computation"), fields.where)
-    operator = {
-        "inputs": tuple(fields.names("inputs")),
-        "outputs": tuple(fields.names("outputs")),
-        "operands": tuple(fields.names("operands", [])),
-        "batch_dim": fields.text("batch_dim", None),
-        "operations": fields.integer("operations", 0),
-        "window": _window_from_json(fields.child("window")) if fields.has("window") else None,
-        "function": fields.text("function", ""),
-        "fused": tuple(fields.names("fused", [])),
-        "permutation": _integers(fields, "permutation", ()),
-    }
-    fields.finish()
-    return Operator(name, _kind(kind, fields.where), computation=computation, **operator)
-
-
-def _kind(text: str, where: str) -> OperatorKind:
-    try:
-        return OperatorKind(text)
-    except ValueError:
-        raise unknown_name("kind", text, [m.value for m in OperatorKind], where=where) from None
+    window = _window_from_json(fields.child("window")) if fields.has("window") else None
+    permutation = _integers(fields, "permutation", ())
+    return fields.record(Operator, name=name, computation=computation, window=window, permutation=permutation)
 
 
 def _window_from_json(fields: Fields) -> Window:

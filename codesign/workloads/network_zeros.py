@@ -180,19 +180,15 @@ def with_zeros(network: Network, zeros: NetworkZeros, *, masks: bool = False) ->
 def _with_densities(
     network: Network, operator: Operator, zeros: NetworkZeros, used: set[TensorZeros], masks: bool
 ) -> Operator:
-    computation = operator.computation
-    if computation is None or not zeros.entries:
-        return operator
-    tensors = []
-    for tensor, name in zip(computation.tensors, operator.operands, strict=True):
+    def with_zeros(tensor: Tensor, name: str) -> Tensor:
         kind = network.operand_kind(tensor, name)
         entry = next((e for e in zeros.entries if e.is_of(operator.name, kind, name)), None)
-        if entry is None:
-            tensors.append(tensor)
-            continue
+        if entry is None or operator.computation is None:
+            return tensor
         used.add(entry)
-        tensors.append(_with_density(computation, tensor, entry, operator.name, masks))
-    return replace(operator, computation=replace(computation, tensors=tuple(tensors)))
+        return _with_density(operator.computation, tensor, entry, operator.name, masks)
+
+    return operator.with_tensors(with_zeros)
 
 
 def _with_density(computation: Computation, tensor: Tensor, entry: TensorZeros, operator: str, masks: bool) -> Tensor:

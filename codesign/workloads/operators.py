@@ -9,6 +9,7 @@ import itertools
 import math
 from typing import TypeAlias, TypedDict, Unpack
 
+from codesign.core.checks import check_whole
 from codesign.core.errors import UserError
 from codesign.workloads.computation import Computation, Role
 
@@ -116,7 +117,7 @@ def conv_nd(
     _check_groups(where, K, C, G)
     outs, taps = _SPATIAL[rank]
     for s, d in zip(strides, dilations, strict=True):
-        _require_positive(where, stride=s, dilation=d)
+        check_whole(stride=s, dilation=d, where=where)
     window = ",".join(f"{_term(strides[i], outs[i])}+{_term(dilations[i], taps[i])}" for i in range(rank))
     out, tap = ",".join(outs), ",".join(taps)
     bounds = {"N": N, "K": K // G, "C": C // G} | dict(zip(outs, output, strict=True))
@@ -207,7 +208,7 @@ def transposed_conv(
     strides, dilations = _steps(where, "input", size, kernel, stride, dilation)
     _check_groups(where, K, C, G)
     for n, r, s, d in zip(size, kernel, strides, dilations, strict=True):
-        _require_positive(where, size=n, kernel=r, stride=s, dilation=d)
+        check_whole(size=n, kernel=r, stride=s, dilation=d, where=where)
     outs, taps = _SPATIAL[rank]
     phases = _PHASE_DIMS[rank]
     steps = [d // math.gcd(s, d) for s, d in zip(strides, dilations, strict=True)]
@@ -312,19 +313,13 @@ def _pair(value: Pair, field: str, where: str) -> tuple[int, int]:
     pair = (value, value) if isinstance(value, int) else value
     if len(pair) != 2:
         raise UserError(f"`{field}` must be one number or two (height, width), got {value!r}", where=where)
-    _require_positive(where, **{field: pair[0]})
-    _require_positive(where, **{field: pair[1]})
+    for steps in pair:
+        check_whole(where=where, **{field: steps})
     return pair
 
 
 def _check_groups(where: str, K: int, C: int, G: int) -> None:
-    _require_positive(where, K=K, C=C, G=G)
+    check_whole(K=K, C=C, G=G, where=where)
     if K % G or C % G:
         field, value = ("K", K) if K % G else ("C", C)
         raise UserError(f"`G` must divide {field}, got G={G} and {field}={value}", where=where)
-
-
-def _require_positive(where: str, **sizes: int) -> None:
-    for field, value in sizes.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise UserError(f"`{field}` must be an integer >= 1, got {value!r}", where=where)

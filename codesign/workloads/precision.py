@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from codesign.core.errors import UserError, unknown_name
-from codesign.workloads.computation import Computation, Tensor
-from codesign.workloads.network import Network, NetworkTensor, Operator, OperatorKind
+from codesign.workloads.computation import Computation, Role, Tensor
+from codesign.workloads.network import Network, Operator, OperatorKind
 
 
 @dataclass(frozen=True)
@@ -145,8 +145,7 @@ def operand_widths(network: Network, precision: Precision) -> frozenset[Widths]:
     for operator in network.operators:
         if operator.computation is None or len(operator.computation.inputs) != 2:
             continue
-        inputs = zip(operator.computation.tensors, operator.operands, strict=True)
-        pair = [kinds[name] for tensor, name in inputs if not tensor.is_output]
+        pair = [kinds[name] for tensor, name in operator.operand_pairs if not tensor.is_output]
         wide, narrow = sorted(((k.bits, k.floating) for k in pair), reverse=True)
         found.add((wide, narrow))
     return frozenset(found)
@@ -157,16 +156,12 @@ def narrowed(computation: Computation, precision: Precision) -> Computation:
 
     Partial sums keep their width, or become as wide as the output where that is wider.
     """
-    tensors = tuple(
-        _narrow(t, precision.weights if t.role.value == "weight" else precision.activations)
-        for t in computation.tensors
-    )
-    return replace(computation, tensors=tensors)
 
+    def narrow(tensor: Tensor) -> Tensor:
+        kind = precision.weights if tensor.role is Role.WEIGHT else precision.activations
+        return tensor.stored(kind.bits, kind.extra_bits)
 
-def _narrow(tensor: Tensor, kind: ElementFormat) -> Tensor:
-    partial = max(kind.bits, tensor.partial_bits) if tensor.is_output else kind.bits
-    return replace(tensor, bits=kind.bits, partial_bits=partial, scale_bits=kind.extra_bits)
+    return replace(computation, tensors=tuple(map(narrow, computation.tensors)))
 
 
 def with_precision(network: Network, precision: Precision) -> Network:
@@ -179,8 +174,9 @@ def with_precision(network: Network, precision: Precision) -> Network:
         if not any(fnmatch.fnmatchcase(o.name, pattern) for o in network.operators):
             raise UserError(f"--precision: no operator is called {pattern!r}", where=f"network {network.name!r}")
     kinds = _formats(network, precision)
-    tensors = tuple(_narrow_stored(t, kinds[t.name]) for t in network.tensors)
-    operators = tuple(_narrow_operator(o, precision, kinds, network) for o in network.operators)
+    stored = ((t, kinds[t.name]) for t in network.tensors)
+    tensors = tuple(replace(t, bits=kind.bits, scale_bits=kind.extra_bits) for t, kind in stored)
+    operators = tuple(_narrowed_operator(o, precision.of(o.name), kinds) for o in network.operators)
     return replace(network, tensors=tensors, operators=operators)
 
 
@@ -215,18 +211,9 @@ def _cached(network: Network) -> set[str]:
     return found
 
 
-def _narrow_stored(tensor: NetworkTensor, kind: ElementFormat) -> NetworkTensor:
-    return replace(tensor, bits=kind.bits, scale_bits=kind.extra_bits)
+def _narrowed_operator(operator: Operator, own: Precision, kinds: Mapping[str, ElementFormat]) -> Operator:
+    def narrow(tensor: Tensor, name: str) -> Tensor:
+        kind = own.activations if tensor.is_output else kinds[name]
+        return tensor.stored(kind.bits, kind.extra_bits)
 
-
-def _narrow_operator(
-    operator: Operator, precision: Precision, kinds: dict[str, ElementFormat], network: Network
-) -> Operator:
-    if operator.computation is None:
-        return operator
-    del network
-    own = precision.of(operator.name)
-    tensors = []
-    for tensor, name in zip(operator.computation.tensors, operator.operands, strict=True):
-        tensors.append(_narrow(tensor, own.activations if tensor.is_output else kinds.get(name, own.activations)))
-    return replace(operator, computation=replace(operator.computation, tensors=tuple(tensors)))
+    return operator.with_tensors(narrow)

@@ -2,12 +2,13 @@
 
 import csv
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, final
 
+from codesign.core.checks import check_whole
 from codesign.core.errors import UserError, unknown_name
+from codesign.core.fields import Fields
 from codesign.core.files import read_structured
 from codesign.workloads.builder import NetworkBuilder
 from codesign.workloads.chips import Chips, chips_from_json
@@ -40,10 +41,7 @@ class Requests:
     weight: float = 1.0
 
     def __post_init__(self) -> None:
-        for name in ("prompt", "output"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise UserError(f"`{name}` of a request must be an integer >= 1, got {value!r}")
+        check_whole(prompt=self.prompt, output=self.output)
         if isinstance(self.weight, bool) or not isinstance(self.weight, int | float) or not 0 < self.weight < math.inf:
             raise UserError(f"`weight` of a request must be a number > 0, got {self.weight!r}")
 
@@ -74,8 +72,7 @@ class ServingSpec:
     zeros: str | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.batch, bool) or not isinstance(self.batch, int) or self.batch < 1:
-            raise UserError(f"`batch` must be an integer >= 1, got {self.batch!r}")
+        check_whole(batch=self.batch)
         if not self.requests:
             raise UserError("expected at least one kind of request, got none")
         longest = max(r.prompt + r.output for r in self.requests)
@@ -247,8 +244,6 @@ def split_model(model: LanguageModel, chips: int) -> LanguageModel:
 
 # ---- files -----------------------------------------------------------------------------------
 
-_KEYS = {"format", "model", "requests", "trace", "batch", "chips", "routing", "precision", "zeros"}
-
 
 def read_serving(path: str | Path) -> ServingSpec:
     """The specification in a YAML or JSON file.
@@ -269,46 +264,24 @@ def serving_from_json(raw: Any, folder: Path = Path()) -> ServingSpec:
     Raises:
         UserError: A key is unknown or missing, or a value is wrong.
     """
-    if not isinstance(raw, Mapping):
-        raise UserError(f"expected an object with `model` and `requests` or `trace`, got {type(raw).__name__}")
-    for key in raw:
-        if key not in _KEYS:
-            raise unknown_name("key", str(key), _KEYS)
-    if raw.get("format", FORMAT) != FORMAT:
-        raise UserError(f"`format` must be {FORMAT!r}, got {raw['format']!r}")
-    name = str(raw.get("model", ""))
+    fields = Fields(raw, "serving")
+    form = fields.text("format", FORMAT)
+    if form != FORMAT:
+        raise UserError(f"`format` must be {FORMAT!r}, got {form!r}")
+    name = fields.text("model", "")
     models = {normalized(n): n for n in LANGUAGE_MODELS}
     if normalized(name) not in models:
         raise unknown_name("language model", name, LANGUAGE_MODELS)
-    if ("requests" in raw) == ("trace" in raw):
+    if fields.has("requests") == fields.has("trace"):
         raise UserError("expected one of `requests` (a histogram) and `trace` (a file)")
-    requests = _histogram(raw["requests"]) if "requests" in raw else read_trace(folder / str(raw["trace"]))
-    routing = str(raw.get("routing", "expected"))
-    if routing not in {r.value for r in Routing}:
-        raise unknown_name("routing", routing, [r.value for r in Routing])
     found = models[normalized(name)]
-    chips = chips_from_json(raw.get("chips", {}))
-    precision, zeros = (None if raw.get(key) is None else str(raw[key]) for key in ("precision", "zeros"))
-    batch, model = raw.get("batch", 1), LANGUAGE_MODELS[found]
-    return ServingSpec(found, model, requests, batch, chips, Routing(routing), precision, zeros)
-
-
-def _histogram(raw: Any) -> tuple[Requests, ...]:
-    if not isinstance(raw, list) or not all(isinstance(entry, Mapping) for entry in raw):
-        raise UserError("`requests` must be a list of {prompt, output, weight}")
-    found = []
-    for index, entry in enumerate(raw):
-        for key in entry:
-            if key not in ("prompt", "output", "weight"):
-                raise unknown_name("key", str(key), ["prompt", "output", "weight"], where=f"requests[{index}]")
-        for key in ("prompt", "output"):
-            if key not in entry:
-                raise UserError(f"`{key}` is missing", where=f"requests[{index}]")
-        try:
-            found.append(Requests(entry["prompt"], entry["output"], entry.get("weight", 1.0)))
-        except UserError as error:
-            raise error.within(f"requests[{index}]") from None
-    return tuple(found)
+    if fields.has("requests"):
+        entries = enumerate(fields.items("requests"))
+        requests = tuple(Fields(entry, f"requests[{index}]").record(Requests) for index, entry in entries)
+    else:
+        requests = read_trace(folder / fields.text("trace"))
+    chips = chips_from_json(fields.raw("chips", {}))
+    return fields.record(ServingSpec, name=found, model=LANGUAGE_MODELS[found], requests=requests, chips=chips)
 
 
 def read_trace(path: Path) -> tuple[Requests, ...]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from codesign.arch.dram_power.power_device import PowerDevice, parse_standard
-from codesign.core.errors import UserError
+from codesign.arch.dram_power.power_device import PowerDevice, Standard
+from codesign.core.errors import UserError, member_of
 from experiments.models.dram_command_trace import (
     CommandReplay,
     Kind,
@@ -112,7 +112,9 @@ def compare_drampower(folder: Path, smoke: bool) -> Comparison:
     """Every check of `cases.jsonl`, each by its own comparison; `base_specs.json` holds the specifications."""
     specifications = read_json(folder / "base_specs.json")
     base = {
-        name: device_from_specification(value, parse_standard(name), name, f"{folder / 'base_specs.json'}: {name}")
+        name: device_from_specification(
+            value, member_of(Standard, name, "DRAM standard"), name, f"{folder / 'base_specs.json'}: {name}"
+        )
         for name, value in specifications.items()
     }
     points: list[Point] = []

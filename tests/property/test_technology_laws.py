@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from codesign.arch.architecture import Fanout, Links
 from codesign.arch.dram import dram_energy_pj_per_bit, effective_bandwidth
 from codesign.arch.logic import mac_area_mm2, mac_energy_pj
-from codesign.arch.scaling import area_factor, energy_factor, leakage_factor, wire_energy_factor
+from codesign.arch.scaling import area_factor, energy_factor, wire_energy_factor
 from codesign.arch.sram import FittedSram
 from codesign.arch.technology import crossbar_area_mm2, dma_area_mm2, interconnect_area_mm2
 from codesign.arch.technology_files import load_technology
@@ -95,7 +95,7 @@ def test_register_files_grow_and_one_register_costs_less_than_half_a_kilobyte_of
 @given(nodes, nodes)
 def test_smaller_nodes_take_less(n1: float, n2: float) -> None:
     small, large = min(n1, n2), max(n1, n2)
-    for factor in (energy_factor, area_factor, leakage_factor, wire_energy_factor):
+    for factor in (energy_factor, area_factor, wire_energy_factor):
         assert 0 < factor(large, small) <= 1 + 1e-12
         assert factor(small, large) * factor(large, small) == pytest.approx(1, rel=1e-9)
         assert factor(45, small) == pytest.approx(factor(45, large) * factor(large, small), rel=1e-9)

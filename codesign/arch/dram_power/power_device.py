@@ -1,9 +1,10 @@
 """A DRAM device as its data sheet states it: geometry, command timings, and currents of each supply."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field
 from enum import Enum
 
-from codesign.core.errors import UserError, unknown_name
+from codesign.core.checks import check_numbers
+from codesign.core.errors import UserError
 
 
 class Standard(Enum):
@@ -43,7 +44,7 @@ class Supply:
         i_beta: While a bank closes; by default `i0`.
     """
 
-    volt: float
+    volt: float = field(metadata={"above": 0})
     i0: float
     i2n: float
     i3n: float
@@ -88,7 +89,7 @@ class CommandTimes:
     rp: int
     rcd_read: int
     rcd_write: int
-    rfc: int
+    rfc: int = field(metadata={"minimum": 1})
     refi: int = 0
     rfc_bank: int = 0
     rfc_same: int = 0
@@ -131,26 +132,23 @@ class PowerDevice:
     standard: Standard
     supplies: tuple[Supply, ...]
     times: CommandTimes
-    banks: int
-    bank_groups: int
-    banks_per_group: int
-    burst_length: int
-    data_rate: int
-    width_bits: int
-    row_bytes: int = 1024
+    banks: int = field(metadata={"minimum": 1})
+    bank_groups: int = field(metadata={"minimum": 1})
+    banks_per_group: int = field(metadata={"minimum": 1})
+    burst_length: int = field(metadata={"minimum": 1})
+    data_rate: int = field(metadata={"minimum": 1})
+    width_bits: int = field(metadata={"minimum": 1})
+    row_bytes: int = field(default=1024, metadata={"minimum": 1})
     rho: float = 1.0
-    ranks: int = 1
-    devices: int = 1
+    ranks: int = field(default=1, metadata={"minimum": 1})
+    devices: int = field(default=1, metadata={"minimum": 1})
     grouped: bool = False
     pair_offset: int = 0
     io_pj_per_bit: float = 0.0
     source: str = ""
 
     def __post_init__(self) -> None:
-        counts = ("banks", "bank_groups", "banks_per_group", "burst_length", "data_rate", "width_bits", "row_bytes")
-        for name in (*counts, "ranks", "devices"):
-            if getattr(self, name) < 1:
-                raise UserError(f"`{name}` must be >= 1, got {getattr(self, name)}", where=self.where)
+        check_numbers(self, self.where)
         if not self.supplies:
             raise UserError("`supplies` must hold at least one", where=self.where)
         if not 0.0 <= self.rho <= 1.0:
@@ -174,10 +172,7 @@ class PowerDevice:
         """
         for number, supply in enumerate(self.supplies):
             where = f"{self.where}, supply {number + 1}"
-            for item in fields(supply):
-                value = getattr(supply, item.name)
-                if value is not None and not value >= 0:
-                    raise UserError(f"`{item.name}` must be >= 0, got {value:g}", where=where)
+            check_numbers(supply, where)
             _refuse_contradictions(supply, where)
         for name in ("clock_s", "burst_clock_s", "ras", "rp"):
             if not getattr(self.times, name) > 0:
@@ -207,15 +202,3 @@ def _refuse_contradictions(supply: Supply, where: str) -> None:
                 where=where,
                 hint="check the data sheet; currents are in ampere",
             )
-
-
-def parse_standard(name: str, where: str | None = None) -> Standard:
-    """A standard by its name.
-
-    Raises:
-        UserError: It is not known.
-    """
-    try:
-        return Standard(name)
-    except ValueError:
-        raise unknown_name("DRAM standard", name, [s.value for s in Standard], where=where) from None

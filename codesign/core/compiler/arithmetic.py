@@ -100,13 +100,18 @@ def _floor_division(b: Builder, modulo: bool, x: Number, y: Number, kind: Scalar
     return Number(INT, result)
 
 
-def _float_modulo(b: Builder, x: Number, y: Number) -> Number:
+def _float_rest(b: Builder, x: Number, y: Number) -> tuple[str, str, str]:
+    """C's remainder, whether it is not 0, and whether its sign is not that of the divisor."""
     rest = b.let(f"frem double {x.ref}, {y.ref}")
     nonzero = b.let(f"fcmp une double {rest}, 0.0")
     negative = b.let(f"fcmp olt double {rest}, 0.0")
     turned = b.let(f"fcmp olt double {y.ref}, 0.0")
     differ = b.let(f"xor i1 {negative}, {turned}")
-    move = b.let(f"and i1 {differ}, {nonzero}")
+    return rest, nonzero, b.let(f"and i1 {differ}, {nonzero}")
+
+
+def _float_modulo(b: Builder, x: Number, y: Number) -> Number:
+    rest, nonzero, move = _float_rest(b, x, y)
     moved = b.let(f"fadd double {rest}, {y.ref}")
     signed = b.let(f"call double @llvm.copysign.f64(double 0.0, double {y.ref})")
     kept = b.let(f"select i1 {nonzero}, double {rest}, double {signed}")
@@ -115,14 +120,9 @@ def _float_modulo(b: Builder, x: Number, y: Number) -> Number:
 
 def _float_floor(b: Builder, x: Number, y: Number) -> Number:
     """CPython's `float_floor_div`: exact where x / y would round up to the next whole number."""
-    rest = b.let(f"frem double {x.ref}, {y.ref}")
+    rest, _, move = _float_rest(b, x, y)
     exact = b.let(f"fsub double {x.ref}, {rest}")
     quotient = b.let(f"fdiv double {exact}, {y.ref}")
-    nonzero = b.let(f"fcmp une double {rest}, 0.0")
-    negative = b.let(f"fcmp olt double {rest}, 0.0")
-    turned = b.let(f"fcmp olt double {y.ref}, 0.0")
-    differ = b.let(f"xor i1 {negative}, {turned}")
-    move = b.let(f"and i1 {differ}, {nonzero}")
     less = b.let(f"fsub double {quotient}, 1.0")
     near = b.let(f"select i1 {move}, double {less}, double {quotient}")
     floor = b.let(f"call double @llvm.floor.f64(double {near})")

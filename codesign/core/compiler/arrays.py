@@ -189,7 +189,7 @@ def each(b: Builder, shape: Sequence[str], body: Callable[[tuple[str, ...]], Non
 def assign(b: Builder, target: Block, value: Number | Block | Elementwise) -> None:
     """`target[...] = value`: a number everywhere, or element by element."""
     if isinstance(value, Block) and value.type == target.type and target.type.contiguous and len(target.shape) == 1:
-        size = bytes_of(b, target)
+        size = bytes_of(b, target.type.item, target.shape)
         b.do(f"call void @llvm.memmove.p0.p0.i64(ptr {target.data}, ptr {value.data}, i64 {size}, i1 false)")
         return
     source = value if isinstance(value, Number) else elementwise(b, value)

@@ -9,7 +9,7 @@ import numpy as np
 from codesign.core.compiler import arithmetic, arrays
 from codesign.core.compiler.builder import constant
 from codesign.core.compiler.context import Context, holds_array
-from codesign.core.compiler.memory import bytes_of, from_refs, in_memory, items_of, load, refs, take, type_of_value
+from codesign.core.compiler.memory import bytes_of, from_refs, items_of, load, passed, refs, take, type_of_value
 from codesign.core.compiler.source import Source
 from codesign.core.compiler.types import (
     BOOL,
@@ -55,18 +55,10 @@ def _hashable(value: object) -> bool:
     return getattr(type(value), "__hash__", None) is not None
 
 
-def _stored(t: Context, node: ast.expr) -> Stored:
-    value = t.value(node)
-    value = t.made(value) if isinstance(value, Elementwise) else value
-    if isinstance(value, Known):
-        raise CompileError(f"a kernel passes {value.value!r} on")
-    return value
-
-
 def _ordered(t: Context, names: tuple[str, ...], node: ast.Call) -> list[Stored]:
     """Arguments in the order of the parameters."""
-    given = {name: _stored(t, argument) for name, argument in zip(names, node.args, strict=False)}
-    given |= {keyword.arg: _stored(t, keyword.value) for keyword in node.keywords if keyword.arg}
+    given = {name: t.stored(argument, "pass on") for name, argument in zip(names, node.args, strict=False)}
+    given |= {keyword.arg: t.stored(keyword.value, "pass on") for keyword in node.keywords if keyword.arg}
     missing = [name for name in names if name not in given]
     if missing or len(node.args) > len(names):
         raise CompileError(f"{ast.unparse(node.func)} takes {len(names)} arguments", hint=f"missing: {missing}")
@@ -93,10 +85,7 @@ def _kernel(t: Context, source: Source, values: list[Stored]) -> Value:
         pointer = b.stack("i64", max(1, slots(result)))
         texts.append(f"ptr {pointer}")
     for value in arguments:
-        if isinstance(value, Group | Memory):
-            texts.append(f"ptr {in_memory(b, value)}")
-        else:
-            texts += [f"{llvm} {ref}" for llvm, ref in zip(_registers(value), refs(b, value), strict=True)]
+        texts += passed(b, value)
     if isinstance(result, Scalar) and result is not NONE:
         return Number(result, b.let(f"call {result.llvm} {function}({', '.join(texts)})"))
     b.do(f"call void {function}({', '.join(texts)})")
@@ -104,20 +93,9 @@ def _kernel(t: Context, source: Source, values: list[Stored]) -> Value:
         return Number(NONE, "")
     t.takes_memory = t.takes_memory or holds_array(result)
     found = load(b, result, pointer)
-    return _at_once(t, found)
-
-
-def _at_once(t: Context, value: Stored) -> Stored:
-    """A returned tuple in registers: the next call writes to the same memory."""
-    if isinstance(value, Memory):
-        return from_refs(value.type, iter(list(refs(t.b, value))))
-    return value
-
-
-def _registers(value: Number | Block) -> list[str]:
-    if isinstance(value, Number):
-        return [value.type.llvm]
-    return ["ptr"] + ["i64"] * (slots(value.type) - 1)
+    if isinstance(found, Memory):  # in registers at once: the next call writes to the same memory
+        return from_refs(found.type, iter(list(refs(b, found))))
+    return found
 
 
 def _as_declared(t: Context, source: Source, name: str, value: Number, wanted: Scalar) -> Number:
@@ -182,7 +160,7 @@ def _taken(t: Context, item: str, shape: tuple[str, ...]) -> Block:
 
 def _filled(t: Context, block: Block, fill: int | None) -> Block:
     if fill == 0:
-        size = bytes_of(t.b, block)
+        size = bytes_of(t.b, block.type.item, block.shape)
         t.b.do(f"call void @llvm.memset.p0.i64(ptr {block.data}, i8 0, i64 {size}, i1 false)")
     elif fill is not None:
         arrays.assign(t.b, block, constant(fill))

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from codesign.core.compiler.builder import Builder
 from codesign.core.compiler.source import Source
 from codesign.core.compiler.types import Array, Record, Type
-from codesign.core.compiler.values import Block, Elementwise, Number, Value
+from codesign.core.compiler.values import Block, Elementwise, Number, Stored, Value
 
 
 def holds_array(kind: Type | None) -> bool:
@@ -56,6 +56,9 @@ class Context(Protocol):
 
     def value(self, node: ast.expr) -> Value:
         """Translate an expression into a typed value."""
+
+    def stored(self, node: ast.expr, use: str) -> Stored:
+        """Translate an expression into a value that can be kept."""
 
     def number(self, node: ast.expr) -> Number:
         """Translate an expression that gives a number."""

@@ -9,7 +9,7 @@ the object `mismatch` instead of a result, and Python looks for another version.
 import numpy as np
 
 from codesign.core.compiler.builder import Builder
-from codesign.core.compiler.memory import from_refs, in_memory, load, refs, registers
+from codesign.core.compiler.memory import from_refs, load, passed, refs
 from codesign.core.compiler.types import BOOL, FLOAT, INT, ITEMS, NONE, UINT, Array, Record, Scalar, Type, slots
 from codesign.core.compiler.values import Block, Group, Memory, Number, Stored
 
@@ -167,10 +167,7 @@ def entry_text(symbol: str, main: str, kinds: tuple[Type, ...], result: Type) ->
         texts.append(f"ptr {pointer}")
     for k, kind in enumerate(kinds):
         value = e.taken(kind, b.load("ptr", b.let(f"getelementptr ptr, ptr %arguments, i64 {k}")))
-        if isinstance(value, Group | Memory):
-            texts.append(f"ptr {in_memory(b, value)}")
-        else:
-            texts += [f"{llvm} {ref}" for llvm, ref in zip(registers(value.type), refs(b, value), strict=True)]
+        texts += passed(b, value)
     thread = b.let("call ptr @PyEval_SaveThread()")
     call = f"@{main}({', '.join(texts)})"
     returned = "" if not isinstance(result, Scalar) or result is NONE else b.let(f"call {result.llvm} {call}")

@@ -114,6 +114,13 @@ class Expressions:
             raise CompileError(f"kernels have no {type(node).__name__}", where=self.source.line(node))
         return cast(Value, handler(node))
 
+    def stored(self, node: ast.expr, use: str) -> Stored:
+        """Translate an expression into a value that can be kept; `use` says for what."""
+        value = self.value(node)
+        if isinstance(value, Known):
+            raise CompileError(f"a kernel cannot {use} {value.value!r}")
+        return self.made(value) if isinstance(value, Elementwise) else value
+
     def number_of(self, value: Value) -> Number:
         """A value that has to be a number."""
         if isinstance(value, Elementwise) and not value.shape:
@@ -176,26 +183,19 @@ class Expressions:
         raise CompileError(f"kernels have no array attribute {name!r}")
 
     def _tuple(self, node: ast.Tuple) -> Group:
-        items = []
-        for element in node.elts:
-            value = self.value(element)
-            value = self.made(value) if isinstance(value, Elementwise) else value
-            if isinstance(value, Known):
-                raise CompileError(f"a kernel cannot keep {value.value!r} in a tuple")
-            items.append(value)
+        items = [self.stored(element, "keep in a tuple") for element in node.elts]
         return Group(Record(tuple(item.type for item in items)), tuple(items))
 
     def _array_and_indices(self, node: ast.Subscript) -> tuple[Block, list[arrays.Index]]:
-        block = self.value(node.value)
-        block = self.made(block) if isinstance(block, Elementwise) else block
+        return self._indexed(node, self.value(node.value))
+
+    def _indexed(self, node: ast.Subscript, base: Value) -> tuple[Block, list[arrays.Index]]:
+        """The array that is indexed, and the indices."""
+        block = self.made(base) if isinstance(base, Elementwise) else base
         if not isinstance(block, Block):
             raise CompileError(f"a kernel indexes {ast.unparse(node.value)}, which is no array")
-        return block, self._indices(node.slice)
-
-    def _indices(self, node: ast.expr) -> list[arrays.Index]:
-        if isinstance(node, ast.Tuple):
-            return [self._index(part) for part in node.elts]
-        return [self._index(node)]
+        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        return block, [self._index(part) for part in parts]
 
     def _index(self, node: ast.expr) -> arrays.Index:
         if not isinstance(node, ast.Slice):
@@ -217,10 +217,7 @@ class Expressions:
             if isinstance(node.slice, ast.Slice):
                 return self._some_items(base, node.slice)
             return self._item(base, self.number(node.slice))
-        base = self.made(base) if isinstance(base, Elementwise) else base
-        if not isinstance(base, Block):
-            raise CompileError(f"a kernel indexes {ast.unparse(node.value)}, which is no array")
-        return self.part(base, self._indices(node.slice))
+        return self.part(*self._indexed(node, base))
 
     def _some_items(self, base: Group | Memory, part: ast.Slice) -> Group:
         """A tuple's items between bounds that are known."""
@@ -330,10 +327,7 @@ class Expressions:
         ends = []
         for label, side in ((yes, node.body), (no, node.orelse)):
             self.b.begin(label)
-            value = self.value(side)
-            value = self.made(value) if isinstance(value, Elementwise) else value
-            if isinstance(value, Known):
-                raise CompileError(f"a kernel cannot choose {value.value!r}")
+            value = self.stored(side, "choose")
             end = self.b.label()
             self.b.begin(end)
             values.append(value)

@@ -86,17 +86,14 @@ out:
 
 def take(b: Builder, item: str, shape: tuple[str, ...]) -> Block:
     """A new array without contents."""
-    size = constant(ITEMS[item].bytes).ref
-    for length in shape:
-        size = b.let(f"mul i64 {size}, {length}")
-    pointer = b.let(f"call ptr @arena_take(ptr %arena, i64 {size})")
+    pointer = b.let(f"call ptr @arena_take(ptr %arena, i64 {bytes_of(b, item, shape)})")
     return Block(Array(item, len(shape)), pointer, shape)
 
 
-def bytes_of(b: Builder, block: Block) -> str:
+def bytes_of(b: Builder, item: str, shape: tuple[str, ...]) -> str:
     """The size of a contiguous array."""
-    size = constant(ITEMS[block.type.item].bytes).ref
-    for length in block.shape:
+    size = constant(ITEMS[item].bytes).ref
+    for length in shape:
         size = b.let(f"mul i64 {size}, {length}")
     return size
 
@@ -201,6 +198,13 @@ def in_memory(b: Builder, value: Group | Memory) -> str:
     pointer = b.stack("i64", max(1, slots(value.type)))
     store(b, value, pointer)
     return pointer
+
+
+def passed(b: Builder, value: Stored) -> list[str]:
+    """A value as arguments of a call: a tuple by the address of its words, anything else in registers."""
+    if isinstance(value, Group | Memory):
+        return [f"ptr {in_memory(b, value)}"]
+    return [f"{llvm} {ref}" for llvm, ref in zip(registers(value.type), refs(b, value), strict=True)]
 
 
 def coerce(b: Builder, value: Stored, kind: Type) -> Stored:

@@ -81,8 +81,6 @@ def mapping_from_timeloop(
     """
     directives: dict[tuple[str, str], _Directive] = {}
     for item in _directives(value, computation, architecture, where, aliases or {}):
-        if (item.level, item.kind) in directives:
-            raise UserError(f"two {item.kind} entries for level {item.level!r}", where=where)
         if item.ranges:
             raise UserError(
                 "`factors`: a range cannot be expressed in a mapping; give an exact factor", where=item.where
@@ -137,9 +135,12 @@ def _directives(
         fields.finish()
     if not isinstance(value, list):
         raise UserError(f"expected a list of entries, got {describe(value)}", where=where)
-    return [
-        _directive(item, computation, architecture, f"{where}, entry {i + 1}", aliases) for i, item in enumerate(value)
-    ]
+    found: dict[tuple[str, str], _Directive] = {}
+    for i, entry in enumerate(value):
+        item = _directive(entry, computation, architecture, f"{where}, entry {i + 1}", aliases)
+        if found.setdefault((item.level, item.kind), item) is not item:
+            raise UserError(f"two {item.kind} entries for level {item.level!r}", where=where)
+    return list(found.values())
 
 
 def _directive(
@@ -290,11 +291,7 @@ def constraints_from_timeloop(
         value = value["constraints"]
     value, least_use = _without_utilization(value, where)
     levels: dict[str, LevelConstraints] = {}
-    seen: set[tuple[str, str]] = set()
     for item in _directives(value, computation, architecture, where, aliases or {}):
-        if (item.level, item.kind) in seen:
-            raise UserError(f"two {item.kind} entries for level {item.level!r}", where=where)
-        seen.add((item.level, item.kind))
         entry = levels.get(item.level, LevelConstraints(item.level))
         levels[item.level] = _constrain(entry, item, computation)
     ordered = sorted(levels.values(), key=lambda entry: architecture.level_index[entry.level])

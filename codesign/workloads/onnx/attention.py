@@ -6,9 +6,8 @@ from typing import Any
 
 from codesign.workloads import operators
 from codesign.workloads.builder import OPERATIONS_PER_ELEMENT
-from codesign.workloads.computation import Computation
 from codesign.workloads.network import Operator, OperatorKind
-from codesign.workloads.onnx.emit import Attributes, declare_new, emit_opaque, needed
+from codesign.workloads.onnx.emit import Attributes, declare_new, emit_opaque, emit_part, needed
 from codesign.workloads.onnx.graph_state import GraphState, Value
 
 
@@ -97,7 +96,7 @@ def _grown(
 def _product(
     walk: GraphState, node: Any, name: str, operands: tuple[str, str, str], sizes: _Sizes, columns: int, summed: int
 ) -> None:
-    computation: Computation = operators.broadcast_matmul(
+    computation = operators.broadcast_matmul(
         M=sizes.queries,
         N=columns,
         K=summed,
@@ -106,4 +105,4 @@ def _product(
         bits=walk.settings.bits,
         partial_bits=walk.settings.partial_bits,
     )
-    walk.emit(node, Operator(name, OperatorKind.MATMUL, operands[:2], operands[2:], computation, operands))
+    emit_part(walk, node, name, computation, operands)

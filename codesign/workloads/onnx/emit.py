@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, final
 
 from codesign.core.errors import UserError
+from codesign.workloads.builder import same_padding
 from codesign.workloads.computation import Computation
 from codesign.workloads.network import PHASES, Operator, OperatorKind, Window
 from codesign.workloads.onnx.graph_state import GraphState, Value
@@ -48,21 +49,37 @@ def emit_matrix(
     window: Window | None,
     function: str = "",
 ) -> None:
-    """Add a matrix operator; `extra` is a bias added to its result."""
-    names = tuple(walk.declare(v) for v in operands)
-    output = walk.declare(walk.output(node))
-    more = (walk.declare(extra),) if extra is not None else ()
-    work = math.prod(walk.output(node).shape) if extra is not None else 0
+    """Add the matrix operator that a node is; `extra` is a bias added to its result."""
+    names = (*(walk.declare(v) for v in operands), walk.declare(walk.output(node)))
+    name = node.name or node.output[0]
+    emit_part(walk, node, name, computation, names, kind=kind, bias=extra, window=window, function=function)
+
+
+def emit_part(
+    walk: GraphState,
+    node: Any,
+    name: str,
+    computation: Computation,
+    operands: tuple[str, ...],
+    *,
+    kind: OperatorKind = OperatorKind.MATMUL,
+    bias: Value | None = None,
+    window: Window | None = None,
+    function: str = "",
+) -> None:
+    """Add a matrix operator on declared tensors, the result last; a bias is added to it."""
+    *read, output = operands
+    more = () if bias is None else (walk.declare(bias),)
     walk.emit(
         node,
         Operator(
-            node.name or node.output[0],
+            name,
             kind,
-            tuple(dict.fromkeys((*names, *more))),
+            tuple(dict.fromkeys((*read, *more))),
             (output,),
             computation,
-            (*names, output),
-            operations=work,
+            operands,
+            operations=0 if bias is None else walk.tensors[output].elements,
             window=window,
             function=function,
         ),
@@ -94,24 +111,9 @@ def emit_phases(
         lengths = zip(*(iter(part.tensor("Outputs").axes[-2 * (len(image.shape) - 2) :]),) * 2, strict=True)
         axes = [math.prod(sizes[axis.terms[0][0]] for axis in pair) for pair in lengths]
         output = declare_new(walk, f"{result.tensor}.phases{index}", (*result.shape[:2], *axes), result)
-        names = (walk.declare(image), walk.declare(taps))
-        more = (walk.declare(bias),) if bias is not None else ()
-        work = math.prod((*result.shape[:2], *axes)) if bias is not None else 0
-        inputs = tuple(dict.fromkeys((*names, *more)))
-        operands = (*names, output)
-        walk.emit(
-            node,
-            Operator(
-                f"{label}.phases{index}",
-                OperatorKind.CONV,
-                inputs,
-                (output,),
-                part,
-                operands,
-                operations=work,
-                function="transposed",
-            ),
-        )
+        operands = (walk.declare(image), walk.declare(taps), output)
+        name = f"{label}.phases{index}"
+        emit_part(walk, node, name, part, operands, kind=OperatorKind.CONV, bias=bias, function="transposed")
         written.append(output)
     joined = walk.declare(result)
     walk.emit(node, Operator(label, OperatorKind.CONCAT, tuple(written), (joined,), function=PHASES))
@@ -176,6 +178,18 @@ def needed(inputs: list[Value | None], index: int) -> Value:
     return value
 
 
+def turned(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape with its last two axes exchanged."""
+    return (*shape[:-2], shape[-1], shape[-2])
+
+
+def factor_shapes(node: Any, a: Value, b: Value) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Shapes of the factors of a product, transposed where the node says so."""
+    flags = Attributes(node)
+    shape_a = turned(a.shape) if flags.integer("transA", 0) else a.shape
+    return shape_a, turned(b.shape) if flags.integer("transB", 0) else b.shape
+
+
 def per_axis(flags: Attributes, name: str, rank: int) -> tuple[int, ...]:
     """An attribute with one entry for each spatial axis; 1 when left out."""
     values = flags.integers(name, (1,) * rank)
@@ -201,7 +215,6 @@ def window_padding(
         return tuple((pads[i], pads[i + rank]) for i in range(rank))
     ends = []
     for length, o, k, s, d in zip(size, out, kernel, strides, dilations, strict=True):
-        total = max(0, (o - 1) * s + d * (k - 1) + 1 - length)
-        less, more = total // 2, total - total // 2
+        less, more = same_padding(length, o, k, s, d)
         ends.append((more, less) if automatic == "SAME_LOWER" else (less, more))
     return tuple(ends)

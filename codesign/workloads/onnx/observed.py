@@ -80,7 +80,7 @@ def observe(path: Path, network: Network, samples: Mapping[str, Array], masks: b
     found = []
     for operator in operators:
         assert operator.computation is not None
-        for tensor, name in zip(operator.computation.tensors, operator.operands, strict=True):
+        for tensor, name in operator.operand_pairs:
             if name in values:
                 kind = network.operand_kind(tensor, name)
                 full = values[name] != zeros.get(name, 0)

@@ -11,98 +11,43 @@ from codesign.workloads.builder import OPERATIONS_PER_ELEMENT, matmul_computatio
 from codesign.workloads.computation import Computation, Role
 from codesign.workloads.network import Operator, OperatorKind, Window
 from codesign.workloads.onnx.attention import convert_attention
-from codesign.workloads.onnx.element_functions import BINARY, FUNCTIONS, UNARY
 from codesign.workloads.onnx.emit import (
     Attributes,
     emit_matrix,
     emit_opaque,
     emit_phases,
     emit_vector,
+    factor_shapes,
     needed,
     per_axis,
+    turned,
     window_padding,
 )
 from codesign.workloads.onnx.graph_state import GraphState, Repeated, Value
+from codesign.workloads.onnx.operator_table import operator_entry
 from codesign.workloads.onnx.quantization import dequantize, matmul_nbits
 from codesign.workloads.onnx.recurrent import convert_recurrent
 from codesign.workloads.onnx.views import plain, shared_product
 
 Rule = Callable[[GraphState, Any], None]
 
-_REDUCTIONS = frozenset(
-    [
-        "ReduceL1",
-        "ReduceL2",
-        "ReduceLogSum",
-        "ReduceLogSumExp",
-        "ReduceMax",
-        "ReduceMean",
-        "ReduceMin",
-        "ReduceProd",
-        "ReduceSum",
-        "ReduceSumSquare",
-        "ArgMax",
-        "ArgMin",
-        "CumProd",
-        "CumSum",
-    ]
-)
-_NORMALIZATIONS = {
-    "BatchNormalization": "batch_norm",
-    "LayerNormalization": "layer_norm",
-    "SkipLayerNormalization": "layer_norm",
-    "GroupNormalization": "group_norm",
-    "InstanceNormalization": "instance_norm",
-    "RMSNormalization": "rms_norm",
-    "SimplifiedLayerNormalization": "rms_norm",
-    "SkipSimplifiedLayerNormalization": "rms_norm",
-    "LpNormalization": "l2_norm",
-    "MeanVarianceNormalization": "layer_norm",
-}
-_VIEWS = frozenset(("Reshape", "Flatten", "Squeeze", "Unsqueeze"))
-_NOTHING = frozenset(("Identity", "Dropout", "Cast", "CastLike"))
-_MOVES = {
-    "Concat": OperatorKind.CONCAT,
-    "Split": OperatorKind.SLICE,
-    "Slice": OperatorKind.SLICE,
-    "Gather": OperatorKind.GATHER,
-    "GatherElements": OperatorKind.GATHER,
-    "GatherND": OperatorKind.GATHER,
-    "Transpose": OperatorKind.TRANSPOSE,
-    "DepthToSpace": OperatorKind.TRANSPOSE,
-    "SpaceToDepth": OperatorKind.TRANSPOSE,
-    "Pad": OperatorKind.RESIZE,
-    "Expand": OperatorKind.RESIZE,
-    "CenterCropPad": OperatorKind.RESIZE,
-    "Compress": OperatorKind.GATHER,
-    "ScatterElements": OperatorKind.RESIZE,
-    "ScatterND": OperatorKind.RESIZE,
-    "TensorScatter": OperatorKind.RESIZE,
-    "ReverseSequence": OperatorKind.TRANSPOSE,
-    "Col2Im": OperatorKind.TRANSPOSE,
-    "Tile": OperatorKind.RESIZE,
-}
-
 
 def convert(walk: GraphState, node: Any) -> None:
     """Add what one node is to the network of the walk; its outputs have their shapes already."""
-    _RULES.get(node.op_type, emit_opaque)(walk, node)
+    RULES[operator_entry(node.op_type).rule](walk, node)
 
 
 # ---- matrix operators ------------------------------------------------------------------------
 
 
+_CONV_INPUTS = {"QLinearConv": (3, 8), "ConvInteger": (1, None)}
+"""Which inputs are filters and bias, where they are not the second and the third."""
+
+
 def _conv(walk: GraphState, node: Any) -> None:
-    _emit_conv(walk, node, x=0, weight=1, bias=2)
-
-
-def _quantized_conv(walk: GraphState, node: Any) -> None:
-    _emit_conv(walk, node, x=0, weight=3, bias=8)
-
-
-def _emit_conv(walk: GraphState, node: Any, *, x: int, weight: int, bias: int) -> None:
     inputs = walk.inputs(node)
-    image, filters = needed(inputs, x), needed(inputs, weight)
+    weight, bias = _CONV_INPUTS.get(node.op_type, (1, 2))
+    image, filters = needed(inputs, 0), needed(inputs, weight)
     flags = Attributes(node)
     out = walk.output(node).shape
     _check_ranks(image.shape, filters.shape, out)
@@ -127,7 +72,7 @@ def _emit_conv(walk: GraphState, node: Any, *, x: int, weight: int, bias: int) -
     window = Window(
         kernel, strides, dilations, window_padding(flags, image.shape[2:], out[2:], kernel, strides, dilations)
     )
-    extra = inputs[bias] if len(inputs) > bias else None
+    extra = inputs[bias] if bias is not None and len(inputs) > bias else None
     emit_matrix(walk, node, OperatorKind.CONV, computation, (image, filters), extra, window)
 
 
@@ -162,38 +107,15 @@ def _conv_transpose(walk: GraphState, node: Any) -> None:
     emit_phases(walk, node, parts, image, filters, inputs[2] if len(inputs) > 2 else None)
 
 
-def _gemm(walk: GraphState, node: Any) -> None:
+def _product(walk: GraphState, node: Any) -> None:
     inputs = walk.inputs(node)
-    a, b = needed(inputs, 0), needed(inputs, 1)
-    flags = Attributes(node)
-    shape_a = a.shape[::-1] if flags.integer("transA", 0) else a.shape
-    shape_b = b.shape[::-1] if flags.integer("transB", 0) else b.shape
-    extra = inputs[2] if len(inputs) > 2 else None
-    _emit_product(walk, node, a, b, shape_a, shape_b, extra)
-
-
-def _matmul(walk: GraphState, node: Any) -> None:
-    inputs = walk.inputs(node)
-    flags = Attributes(node)
     a, b = needed(inputs, 0), needed(inputs, 3 if node.op_type == "QLinearMatMul" else 1)
-    shape_a = (*a.shape[:-2], a.shape[-1], a.shape[-2]) if flags.integer("transA", 0) else a.shape
-    shape_b = (*b.shape[:-2], b.shape[-1], b.shape[-2]) if flags.integer("transB", 0) else b.shape
-    _emit_product(walk, node, a, b, shape_a, shape_b, None)
-
-
-def _emit_product(
-    walk: GraphState,
-    node: Any,
-    a: Value,
-    b: Value,
-    shape_a: tuple[int, ...],
-    shape_b: tuple[int, ...],
-    extra: Value | None,
-) -> None:
+    shape_a, shape_b = factor_shapes(node, a, b)
+    extra = inputs[2] if node.op_type.endswith("Gemm") and len(inputs) > 2 else None
     if a.constant and not b.constant and len(shape_a) > 1 and len(shape_b) > 1:
         # the transposed product: parameters play the part of the weights whichever side they stand on
         a, b = b, a
-        shape_a, shape_b = (*shape_b[:-2], shape_b[-1], shape_b[-2]), (*shape_a[:-2], shape_a[-1], shape_a[-2])
+        shape_a, shape_b = turned(shape_b), turned(shape_a)
     bits, partial_bits = walk.settings.bits, walk.settings.partial_bits
     if a.tensor in walk.repeated or b.tensor in walk.repeated:
         left, right = _operand(walk, a, shape_a), _operand(walk, b, shape_b)
@@ -245,8 +167,8 @@ def _pool(walk: GraphState, node: Any) -> None:
     kernel = flags.integers("kernel_shape")
     strides, dilations = per_axis(flags, "strides", len(kernel)), per_axis(flags, "dilations", len(kernel))
     padding = window_padding(flags, image[2:], out[2:], kernel, strides, dilations)
-    function = {"MaxPool": "max", "AveragePool": "average"}.get(node.op_type, "lp")
     window = Window(kernel, strides, dilations, padding)
+    function = operator_entry(node.op_type).function
     emit_vector(walk, node, OperatorKind.POOL, function, math.prod(out) * math.prod(kernel), window)
 
 
@@ -254,23 +176,15 @@ def _global_pool(walk: GraphState, node: Any) -> None:
     image = needed(walk.inputs(node), 0).shape
     kernel = image[2:]
     ones = (1,) * len(kernel)
-    function = {"GlobalMaxPool": "max", "GlobalAveragePool": "average"}.get(node.op_type, "lp")
     window = Window(kernel, ones, ones, ((0, 0),) * len(kernel))
-    emit_vector(walk, node, OperatorKind.POOL, function, math.prod(image), window)
+    emit_vector(walk, node, OperatorKind.POOL, operator_entry(node.op_type).function, math.prod(image), window)
 
 
-def _activation(walk: GraphState, node: Any) -> None:
-    function = FUNCTIONS.get(node.op_type, node.op_type.lower())
-    _per_element(walk, node, OperatorKind.ACTIVATION, function)
-
-
-def _normalization(walk: GraphState, node: Any) -> None:
-    _per_element(walk, node, OperatorKind.NORMALIZATION, _NORMALIZATIONS[node.op_type])
-
-
-def _softmax(walk: GraphState, node: Any) -> None:
-    function = "log_softmax" if node.op_type == "LogSoftmax" else "softmax"
-    _per_element(walk, node, OperatorKind.SOFTMAX, function)
+def _per_element(walk: GraphState, node: Any) -> None:
+    """Activations, normalisations, softmax."""
+    entry = operator_entry(node.op_type)
+    work = math.prod(walk.output(node).shape) * OPERATIONS_PER_ELEMENT.get(entry.function, 1)
+    emit_vector(walk, node, OperatorKind(entry.rule), entry.function, work)
 
 
 def _lrn(walk: GraphState, node: Any) -> None:
@@ -280,18 +194,12 @@ def _lrn(walk: GraphState, node: Any) -> None:
     emit_vector(walk, node, OperatorKind.NORMALIZATION, "local_response_norm", work)
 
 
-def _per_element(walk: GraphState, node: Any, kind: OperatorKind, function: str) -> None:
-    work = math.prod(walk.output(node).shape) * OPERATIONS_PER_ELEMENT.get(function, 1)
-    emit_vector(walk, node, kind, function, work)
-
-
 def _elementwise(walk: GraphState, node: Any) -> None:
     operands = max(1, sum(1 for n in node.input if n) - 1)
-    function = {"Sum": "add"}.get(node.op_type, node.op_type.lower())
+    function = operator_entry(node.op_type).function
     if node.op_type == "Div" and needed(walk.inputs(node), 0).constant:
         function = "reciprocal"  # unlike a division by a constant, not a scaling
-    kind = OperatorKind.ELEMENTWISE
-    emit_vector(walk, node, kind, function, math.prod(walk.output(node).shape) * operands)
+    emit_vector(walk, node, OperatorKind.ELEMENTWISE, function, math.prod(walk.output(node).shape) * operands)
 
 
 def _reduce(walk: GraphState, node: Any) -> None:
@@ -299,7 +207,7 @@ def _reduce(walk: GraphState, node: Any) -> None:
     emit_vector(walk, node, OperatorKind.REDUCE, node.op_type, math.prod(source.shape), parameters=False)
 
 
-def _resize(walk: GraphState, node: Any) -> None:
+def _interpolate(walk: GraphState, node: Any) -> None:
     mode = Attributes(node).text("mode", "nearest")
     rank = len(walk.output(node).shape)
     # linear interpolation blends 2 neighbours along each of at most 2 axes, cubic 4
@@ -308,7 +216,7 @@ def _resize(walk: GraphState, node: Any) -> None:
 
 
 def _move(walk: GraphState, node: Any) -> None:
-    kind = _MOVES[node.op_type]
+    """Concatenations, slices, gathers, transpositions and what repeats or pads."""
     permutation: tuple[int, ...] = ()
     if node.op_type == "Concat" and _grows_a_cache(walk, node):
         names = tuple(walk.declare(needed(walk.inputs(node), i)) for i in (0, 1))
@@ -325,7 +233,8 @@ def _move(walk: GraphState, node: Any) -> None:
             emit_vector(walk, node, OperatorKind.RESHAPE, "reshape", 0)
             return
     has_data = node.op_type in ("Concat", "Gather", "GatherElements", "GatherND")
-    emit_vector(walk, node, kind, node.op_type.lower(), 0, parameters=has_data, permutation=permutation)
+    entry = operator_entry(node.op_type)
+    emit_vector(walk, node, OperatorKind(entry.rule), entry.function, 0, parameters=has_data, permutation=permutation)
 
 
 def _grows_a_cache(walk: GraphState, node: Any) -> bool:
@@ -351,43 +260,25 @@ def _nothing(walk: GraphState, node: Any) -> None:
     walk.alias(node, needed(walk.inputs(node), 0))
 
 
-def _table() -> dict[str, Rule]:
-    rules: dict[str, Rule] = {
-        "Conv": _conv,
-        "FusedConv": _conv,
-        "ConvInteger": lambda walk, node: _emit_conv(walk, node, x=0, weight=1, bias=9),
-        "QLinearConv": _quantized_conv,
-        "ConvTranspose": _conv_transpose,
-        "Gemm": _gemm,
-        "FusedGemm": _gemm,
-        "MatMul": _matmul,
-        "FusedMatMul": _matmul,
-        "MatMulInteger": _matmul,
-        "QLinearMatMul": _matmul,
-        "Einsum": _einsum,
-        "LRN": _lrn,
-        "Attention": convert_attention,
-        "MultiHeadAttention": convert_attention,
-        "GroupQueryAttention": convert_attention,
-        "MatMulNBits": matmul_nbits,
-        "Softmax": _softmax,
-        "LogSoftmax": _softmax,
-        "Hardmax": _softmax,
-        "Resize": _resize,
-        "Upsample": _resize,
-    }
-    rules |= dict.fromkeys(("RNN", "GRU", "LSTM"), convert_recurrent)
-    rules |= dict.fromkeys(("MaxPool", "AveragePool", "LpPool"), _pool)
-    rules |= dict.fromkeys(("GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool"), _global_pool)
-    rules |= dict.fromkeys((*FUNCTIONS, *UNARY), _activation)
-    rules["DequantizeLinear"] = dequantize
-    rules |= dict.fromkeys(BINARY, _elementwise)
-    rules |= dict.fromkeys(_REDUCTIONS, _reduce)
-    rules |= dict.fromkeys(_NORMALIZATIONS, _normalization)
-    rules |= dict.fromkeys(_MOVES, _move)
-    rules |= dict.fromkeys(_VIEWS, _view)
-    rules |= dict.fromkeys(_NOTHING, _nothing)
-    return rules
-
-
-_RULES = _table()
+RULES: dict[str, Rule] = {
+    "conv": _conv,
+    "conv_transpose": _conv_transpose,
+    "product": _product,
+    "matmul_nbits": matmul_nbits,
+    "einsum": _einsum,
+    "attention": convert_attention,
+    "recurrent": convert_recurrent,
+    "pool": _pool,
+    "global_pool": _global_pool,
+    **dict.fromkeys(("activation", "normalization", "softmax"), _per_element),
+    "local_response_norm": _lrn,
+    "elementwise": _elementwise,
+    "reduce": _reduce,
+    **dict.fromkeys(("concat", "slice", "gather", "transpose", "resize"), _move),
+    "interpolate": _interpolate,
+    "reshape": _view,
+    "nothing": _nothing,
+    "dequantize": dequantize,
+    "opaque": emit_opaque,
+}
+"""By the name that the table of operators has for it."""

@@ -2,26 +2,7 @@
 
 from typing import Any
 
-_PARAMETER_SLOTS: dict[str, tuple[int, ...]] = {
-    "Conv": (1, 2),
-    "ConvInteger": (1, 3),
-    "ConvTranspose": (1, 2),
-    "QLinearConv": (3, 4, 5, 8),
-    "Gemm": (1, 2),
-    "BatchNormalization": (1, 2, 3, 4),
-    "LayerNormalization": (1, 2),
-    "GroupNormalization": (1, 2),
-    "InstanceNormalization": (1, 2),
-    "RMSNormalization": (1,),
-    "SimplifiedLayerNormalization": (1,),
-    "SkipSimplifiedLayerNormalization": (2,),
-    "SkipLayerNormalization": (2, 3, 4),
-    "PRelu": (1,),
-    "RNN": (1, 2, 3),
-    "GRU": (1, 2, 3),
-    "LSTM": (1, 2, 3, 7),
-}
-"""Inputs that are weights even in a graph that ships without them, by operator."""
+from codesign.workloads.onnx.operator_table import operator_entry
 
 _MATRIX_SLOTS: dict[str, tuple[int, ...]] = {"MatMul": (1,), "MatMulInteger": (1,), "FusedMatMul": (1,), "Gather": (0,)}
 """Inputs that are weights when they are matrices of fixed size: the second operand of a product, the table of a lookup."""
@@ -64,7 +45,7 @@ def weight_inputs(model: Any) -> dict[str, bool]:
         dims = value.type.tensor_type.shape.dim
         rank = len(dims) if all(d.dim_value > 0 for d in dims) else None
         uses = _uses(value.name, readers)
-        sure = [position in _PARAMETER_SLOTS.get(node.op_type, ()) for node, position in uses]
+        sure = [position in operator_entry(node.op_type).parameters for node, position in uses]
         if uses and all(a or _is_weight_slot(node, p, rank, given) for a, (node, p) in zip(sure, uses, strict=True)):
             found[value.name] = all(sure)
     return found

@@ -73,14 +73,4 @@ def matmul_nbits(walk: GraphState, node: Any) -> None:
 
 def with_stored_widths(operator: Operator, tensors: dict[str, NetworkTensor]) -> Operator:
     """A matrix operator whose operands are as wide as the tensors behind them (rule Q1)."""
-    if operator.computation is None:
-        return operator
-    changed = []
-    for tensor, name in zip(operator.computation.tensors, operator.operands, strict=True):
-        stored = tensors[name]
-        if (stored.bits, stored.scale_bits) == (tensor.bits, tensor.scale_bits):
-            changed.append(tensor)
-            continue
-        partial = max(stored.bits, tensor.partial_bits) if tensor.is_output else stored.bits
-        changed.append(replace(tensor, bits=stored.bits, partial_bits=partial, scale_bits=stored.scale_bits))
-    return replace(operator, computation=replace(operator.computation, tensors=tuple(changed)))
+    return operator.with_tensors(lambda t, name: t.stored(tensors[name].bits, tensors[name].scale_bits))

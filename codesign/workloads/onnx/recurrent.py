@@ -4,7 +4,7 @@ from typing import Any
 
 from codesign.workloads import operators
 from codesign.workloads.network import Operator, OperatorKind
-from codesign.workloads.onnx.emit import Attributes, declare_new, emit_opaque, needed
+from codesign.workloads.onnx.emit import Attributes, declare_new, emit_opaque, emit_part, needed
 from codesign.workloads.onnx.graph_state import GraphState
 
 _CELL_OPERATIONS = {"RNN": 2, "GRU": 16, "LSTM": 24}
@@ -33,14 +33,7 @@ def convert_recurrent(walk: GraphState, node: Any) -> None:
         M=steps * batch, N=wide, K=features, weight_only=directions, bits=bits, partial_bits=partial_bits
     )
     bias = inputs[3] if len(inputs) > 3 else None
-    extra = () if bias is None else (walk.declare(bias),)
-    work = 0 if bias is None else steps * batch * directions * wide
-    walk.emit(
-        node,
-        Operator(
-            f"{stem}.input", OperatorKind.MATMUL, (*operands[:2], *extra), (projection,), product, operands, None, work
-        ),
-    )
+    emit_part(walk, node, f"{stem}.input", product, operands, bias=bias)
     step_product = operators.broadcast_matmul(
         M=batch, N=wide, K=hidden, shared=directions, bits=bits, partial_bits=partial_bits
     )
@@ -52,8 +45,7 @@ def convert_recurrent(walk: GraphState, node: Any) -> None:
         if state is not None:
             sums = declare_new(walk, f"{stem}.gates{step}", (directions, batch, wide), x)
             operands = (state, walk.declare(recurrent), sums)
-            name = f"{stem}.step{step}"
-            walk.emit(node, Operator(name, OperatorKind.MATMUL, operands[:2], (sums,), step_product, operands))
+            emit_part(walk, node, f"{stem}.step{step}", step_product, operands)
             read.append(sums)
         state = declare_new(walk, f"{stem}.state{step}", (directions, batch, hidden), x)
         work = directions * batch * hidden * _CELL_OPERATIONS[node.op_type]

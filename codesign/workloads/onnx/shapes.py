@@ -8,6 +8,7 @@ import numpy as np
 
 from codesign.core.errors import UserError
 from codesign.workloads.builder import broadcast_shape, matmul_computation
+from codesign.workloads.onnx.emit import factor_shapes
 from codesign.workloads.onnx.graph_state import GraphState, Value
 
 Inferred = tuple[str, tuple[int, ...], int]
@@ -86,13 +87,7 @@ def _infer_by_rule(walk: GraphState, node: Any, index: int) -> tuple[int, ...]:
     """Own rules for operators that ONNX does not know, and for shapes that depend on data."""
     inputs = [v for v in walk.inputs(node) if v is not None]
     if node.op_type == "FusedMatMul":
-        from codesign.workloads.onnx.emit import Attributes
-
-        flags = Attributes(node)
-        a, b = inputs[0].shape, inputs[1].shape
-        a = (*a[:-2], a[-1], a[-2]) if flags.integer("transA", 0) else a
-        b = (*b[:-2], b[-1], b[-2]) if flags.integer("transB", 0) else b
-        return matmul_computation(a, b, bits=8)[1]
+        return matmul_computation(*factor_shapes(node, inputs[0], inputs[1]), bits=8)[1]
     if node.op_type in _MICROSOFT_BINARY and index == 0:
         return broadcast_shape(inputs[0].shape, inputs[1].shape)
     if inputs and node.op_type in ("Gelu", "FastGelu", "QuickGelu", "SimplifiedLayerNormalization") and index == 0:

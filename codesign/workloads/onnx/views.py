@@ -15,11 +15,9 @@ import numpy as np
 from codesign.workloads import operators
 from codesign.workloads.computation import Computation
 from codesign.workloads.network import Operator, OperatorKind
-from codesign.workloads.onnx.element_functions import element_function, is_element_function
 from codesign.workloads.onnx.emit import Attributes
 from codesign.workloads.onnx.graph_state import Factors, GraphState, Repeated, Value
-
-_VIEWS = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze"})
+from codesign.workloads.onnx.operator_table import element_function, is_element_function, operator_entry
 
 
 def plain(value: Value) -> Repeated:
@@ -51,7 +49,7 @@ def _rearranged(walk: GraphState, node: Any, view: Repeated) -> Repeated | None:
     """The view after a node that moves elements; None where the node does something else or the view cannot say it."""
     target = walk.output(node).shape
     axes: Sequence[Factors] | None = None
-    if node.op_type in _VIEWS:
+    if operator_entry(node.op_type).rule == "reshape":
         axes = _regrouped(view.axes, target)
     elif node.op_type == "Transpose":
         rank = len(target)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from codesign.core.checks import check_whole
 from codesign.core.errors import UserError, unknown_name
 from codesign.workloads.builder import NetworkBuilder
 from codesign.workloads.network import Network
@@ -169,7 +170,8 @@ def build_model(
             if value is not None:
                 raise UserError(f"`{field}` was given, but this network has no phases", where=where)
         if entry.default_seq is not None:
-            options["seq"] = entry.default_seq if seq is None else _length("seq", seq, 1, where)
+            options["seq"] = entry.default_seq if seq is None else seq
+            check_whole(seq=options["seq"], where=where)
         elif seq is not None:
             raise UserError("`seq` was given, but this network has no sequence", where=where)
     net = NetworkBuilder(entry.name, batch, bits, partial_bits)
@@ -200,8 +202,8 @@ def read_phase(entry: ZooEntry, phase: str | None, seq: int | None, past: int | 
     where = f"network {entry.name!r}"
     if phase is not None and phase not in entry.phases:
         raise unknown_name("phase", phase, entry.phases, where=where)
-    seq = None if seq is None else _length("seq", seq, 1, where)
-    past = None if past is None else _length("past", past, 0, where)
+    check_whole(1, seq=1 if seq is None else seq, where=where)
+    check_whole(0, past=0 if past is None else past, where=where)
     usual = entry.default_seq or 1
     if (phase or entry.phases[0]) == "prefill":
         read = Tokens(usual if seq is None else seq, past or 0)
@@ -219,9 +221,3 @@ def read_phase(entry: ZooEntry, phase: str | None, seq: int | None, past: int | 
             where=where,
         )
     return read
-
-
-def _length(field: str, value: int, least: int, where: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise UserError(f"`{field}` must be an integer >= {least}, got {value!r}", where=where)
-    return value

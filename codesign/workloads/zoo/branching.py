@@ -82,36 +82,29 @@ Branch = tuple[tuple[int, Pair], ...]
 """(channels, filter) of the convolutions of one branch, in order."""
 
 
-def _residual_block(net: NetworkBuilder, x: str, *branches: Branch, name: str) -> str:
+def _branches(net: NetworkBuilder, x: str, branches: tuple[Branch, ...], name: str, *, reduce: bool) -> list[str]:
+    """The end of every branch; to reduce, its last convolution has stride 2 and no padding."""
     ends = []
     for index, branch in enumerate(branches):
         y = x
         for step, (channels, kernel) in enumerate(branch):
-            y = net.conv_norm(y, channels, kernel, f"{name}.branch{index}.{step}", function="relu")
+            last = reduce and step == len(branch) - 1
+            stride, padding = (2, "valid") if last else (1, "same")
+            part = f"{name}.branch{index}.{step}"
+            y = net.conv_norm(y, channels, kernel, part, stride=stride, padding=padding, function="relu")
         ends.append(y)
-    joined = net.concat(*ends, name=f"{name}.concat")
+    return ends
+
+
+def _residual_block(net: NetworkBuilder, x: str, *branches: Branch, name: str) -> str:
+    joined = net.concat(*_branches(net, x, branches, name, reduce=False), name=f"{name}.concat")
     up = net.conv(joined, net.shape(x)[1], 1, bias=True, name=f"{name}.up")
     return net.relu(net.residual(up, x, name=f"{name}.add"))
 
 
 def _reduction(net: NetworkBuilder, x: str, *branches: Branch, name: str) -> str:
-    ends = []
-    for index, branch in enumerate(branches):
-        y = x
-        for step, (channels, kernel) in enumerate(branch):
-            last = step == len(branch) - 1
-            y = net.conv_norm(
-                y,
-                channels,
-                kernel,
-                f"{name}.branch{index}.{step}",
-                stride=2 if last else 1,
-                padding="valid" if last else "same",
-                function="relu",
-            )
-        ends.append(y)
-    ends.append(net.pool(x, 3, stride=2, name=f"{name}.pool"))
-    return net.concat(*ends, name=f"{name}.concat")
+    ends = _branches(net, x, branches, name, reduce=True)
+    return net.concat(*ends, net.pool(x, 3, stride=2, name=f"{name}.pool"), name=f"{name}.concat")
 
 
 def densenet121(net: NetworkBuilder) -> str:

@@ -1,6 +1,7 @@
 """The denoising U-Net of Stable Diffusion 1 (Rombach et al., CVPR 2022): one step on a latent of 64 x 64, 77 tokens of text."""
 
 from codesign.workloads.builder import NetworkBuilder
+from codesign.workloads.zoo.parts import attention
 
 WIDTHS = (320, 640, 1280, 1280)
 """Channels of the four levels; all but the last attend to the text."""
@@ -60,7 +61,8 @@ def _transformer(net: NetworkBuilder, image: str, text: str, name: str) -> str:
     x = net.transpose(net.reshape(x, (n, width, rows * columns), name="flat"), (0, 2, 1), name=f"{name}.tokens")
     for index, source in enumerate(("self", "text"), 1):
         normed = net.layer_norm(x, name=f"{name}.norm{index}")
-        attended = _attention(net, normed, normed if source == "self" else text, f"{name}.{source}")
+        read = normed if source == "self" else text
+        attended, _ = attention(net, normed, read, HEADS, f"{name}.{source}", biased="")
         x = net.residual(x, attended, name=f"{name}.add{index}")
     normed = net.layer_norm(x, name=f"{name}.norm3")
     both = net.linear(normed, 8 * width, name=f"{name}.up")
@@ -72,16 +74,3 @@ def _transformer(net: NetworkBuilder, image: str, text: str, name: str) -> str:
     x = net.residual(x, fed, name=f"{name}.add3")
     x = net.reshape(net.transpose(x, (0, 2, 1), name=f"{name}.channels"), (n, width, rows, columns), name="as_image")
     return net.residual(image, net.conv(x, width, 1, bias=True, name=f"{name}.out"), name=f"{name}.add")
-
-
-def _attention(net: NetworkBuilder, x: str, source: str, name: str) -> str:
-    batch, tokens, width = net.shape(x)
-    count, d = net.shape(source)[1], width // HEADS
-    queries = net.reshape(net.linear(x, width, bias=False, name=f"{name}.q"), (batch, HEADS, tokens, d), name="split")
-    keys = net.reshape(net.linear(source, width, bias=False, name=f"{name}.k"), (batch, HEADS, d, count), name="split")
-    values = net.reshape(
-        net.linear(source, width, bias=False, name=f"{name}.v"), (batch, HEADS, count, d), name="split"
-    )
-    scores = net.softmax(net.matmul(queries, keys, name=f"{name}.qk"), name=f"{name}.softmax")
-    context = net.reshape(net.matmul(scores, values, name=f"{name}.pv"), (batch, tokens, width), name="merge")
-    return net.linear(context, width, name=f"{name}.out")

@@ -19,6 +19,7 @@ Width w, heads h of width d, key heads g, feed-forward width f, vocabulary v, la
 from dataclasses import dataclass
 
 from codesign.workloads.builder import NetworkBuilder
+from codesign.workloads.zoo.parts import attend, feed_forward, last_logits, token_states
 from codesign.workloads.zoo.routing import Routing, expert_load
 
 
@@ -182,8 +183,7 @@ def language_model(
     """
     span = span or Span(1, model.layers, True)
     if span.first == 1:
-        ids = net.input("tokens", (net.batch, tokens))
-        x = net.embedding(ids, model.vocabulary, model.width, name="word_embedding")
+        x = token_states(net, tokens, model.vocabulary, model.width)
     else:
         x = net.input("states", (net.batch, tokens, model.width))
     kept: list[str] = []
@@ -192,10 +192,8 @@ def language_model(
         kept.extend(grown)
     if not span.head:
         return (x, *kept)
-    last = x if tokens == 1 else net.take(x, (net.batch, 1, model.width), name="last_token")
-    normed = net.rms_norm(last, name="final_norm")
     table = "word_embedding.table" if model.tied and span.first == 1 else None
-    return (net.linear(normed, model.vocabulary, bias=False, weight=table, name="head"), *kept)
+    return (last_logits(net, x, model.vocabulary, net.rms_norm, table), *kept)
 
 
 def language_model_block(
@@ -216,8 +214,12 @@ def _block(
     x = net.residual(x, attended, name=f"{name}.add1")
     normed = net.rms_norm(x, name=f"{name}.norm2")
     if model.experts is None or layer <= model.experts.dense_layers:
-        feed = gated_feed_forward if model.gated else plain_feed_forward
-        fed = feed(net, normed, model.hidden, f"{name}.ffn")
+        ffn = f"{name}.ffn"
+        fed = (
+            gated_feed_forward(net, normed, model.hidden, ffn)
+            if model.gated
+            else feed_forward(net, normed, model.hidden, "gelu", ffn, bias=False)
+        )
     else:
         fed = _mixture(net, model.experts, normed, f"{name}.experts", routing)
     return net.residual(x, fed, name=f"{name}.add2"), grown
@@ -229,12 +231,6 @@ def gated_feed_forward(net: NetworkBuilder, x: str, hidden: int, name: str) -> s
     up = net.linear(x, hidden, bias=False, name=f"{name}.up")
     product = net.elementwise("mul", gate, up, name=f"{name}.mul")
     return net.linear(product, net.shape(x)[-1], bias=False, name=f"{name}.down")
-
-
-def plain_feed_forward(net: NetworkBuilder, x: str, hidden: int, name: str) -> str:
-    """down(gelu(up(x))), without biases."""
-    up = net.activation(net.linear(x, hidden, bias=False, name=f"{name}.up"), "gelu", name=f"{name}.gelu")
-    return net.linear(up, net.shape(x)[-1], bias=False, name=f"{name}.down")
 
 
 def _attention(net: NetworkBuilder, model: LanguageModel, x: str, name: str, past: int) -> tuple[str, tuple[str, ...]]:
@@ -262,8 +258,7 @@ def _attention(net: NetworkBuilder, model: LanguageModel, x: str, name: str, pas
     attended = net.shape(keys)[2]
     grouped = net.reshape(queries, (batch, model.key_heads, group * tokens, d), name="group_heads")
     turned = net.reshape(keys, (batch, model.key_heads, d, attended), name="turn_keys")
-    scores = net.softmax(net.matmul(grouped, turned, name=f"{name}.qk"), name=f"{name}.softmax")
-    context = net.matmul(scores, values, name=f"{name}.pv")
+    context = attend(net, grouped, turned, values, name)
     merged = net.reshape(context, (batch, tokens, model.heads * d), name="merge_heads")
     return net.linear(merged, model.width, bias=False, name=f"{name}.out"), grown
 
@@ -321,8 +316,7 @@ def _expanded(net: NetworkBuilder, latent: Latent, name: str, parts: tuple[str, 
         axis=2,
         name=f"{name}.keys",
     )
-    scores = net.softmax(net.matmul(joined, wide, name=f"{name}.qk"), name=f"{name}.softmax")
-    return net.matmul(scores, values, name=f"{name}.pv")
+    return attend(net, joined, wide, values, name)
 
 
 def _absorbed(net: NetworkBuilder, latent: Latent, name: str, parts: tuple[str, str, str, str, str]) -> str:

@@ -1,5 +1,8 @@
 """ResNet (He et al., CVPR 2016, arXiv:1512.03385) and ResNeXt (Xie et al., CVPR 2017, arXiv:1611.05431)."""
 
+from collections.abc import Callable
+from functools import partial
+
 from codesign.workloads.builder import NetworkBuilder
 
 _STAGES = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3)}
@@ -26,13 +29,14 @@ def _bottleneck(
     return net.relu(net.residual(y, x, name=f"{name}.add"))
 
 
-def _stem(net: NetworkBuilder) -> str:
+def _staged(net: NetworkBuilder, depth: int, block: Callable[[str, int, int, str], str]) -> str:
+    """Stem, stages of blocks and classifier; a block takes states, width of the stage, stride and name."""
     x = net.input("image", (net.batch, 3, 224, 224))
     x = net.relu(net.conv_norm(x, 64, 7, "conv1", stride=2))
-    return net.pool(x, 3, stride=2, padding=1, name="pool1")
-
-
-def _head(net: NetworkBuilder, x: str) -> str:
+    x = net.pool(x, 3, stride=2, padding=1, name="pool1")
+    for stage, blocks in enumerate(_STAGES[depth]):
+        for number in range(blocks):
+            x = block(x, 64 << stage, 2 if stage and not number else 1, f"conv{stage + 2}.{number + 1}")
     return net.linear(net.flatten(net.global_pool(x, name="pool5")), 1000, name="fc")
 
 
@@ -45,24 +49,11 @@ def resnet(net: NetworkBuilder, depth: int, *, stride_first: bool = False) -> st
         stride_first: Bottlenecks stride in their first 1x1 convolution, as the paper has it ("v1"); the default
             strides in the 3x3 ("v1.5", what today's libraries ship).
     """
-    x = _stem(net)
-    for stage, blocks in enumerate(_STAGES[depth]):
-        width = 64 << stage
-        for block in range(blocks):
-            stride = 2 if stage and not block else 1
-            name = f"conv{stage + 2}.{block + 1}"
-            if depth < 50:
-                x = _basic_block(net, x, width, stride, name)
-            else:
-                x = _bottleneck(net, x, width, stride, name, stride_first=stride_first)
-    return _head(net, x)
+    if depth < 50:
+        return _staged(net, depth, partial(_basic_block, net))
+    return _staged(net, depth, partial(_bottleneck, net, stride_first=stride_first))
 
 
 def resnext50(net: NetworkBuilder) -> str:
     """ResNeXt-50 (32 x 4d): the 3x3 convolutions are twice as wide and have 32 groups."""
-    x = _stem(net)
-    for stage, blocks in enumerate(_STAGES[50]):
-        for block in range(blocks):
-            stride = 2 if stage and not block else 1
-            x = _bottleneck(net, x, 128 << stage, stride, f"conv{stage + 2}.{block + 1}", groups=32)
-    return _head(net, x)
+    return _staged(net, 50, lambda x, width, stride, name: _bottleneck(net, x, 2 * width, stride, name, groups=32))

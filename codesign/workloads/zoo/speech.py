@@ -1,9 +1,9 @@
 """Whisper (Radford et al., 2022): an encoder over 30 s of sound and a decoder that attends to it and to its own tokens."""
 
-import math
 from dataclasses import dataclass
 
 from codesign.workloads.builder import NetworkBuilder
+from codesign.workloads.zoo.parts import attention, cache_inputs, feed_forward, last_logits, token_states
 
 FRAMES, MELS = 3000, 80
 """Of the spectrogram of 30 s."""
@@ -24,6 +24,11 @@ class SpeechModel:
     width: int
     vocabulary: int = 51865
     positions: int = 448
+
+    @property
+    def heads(self) -> int:
+        """Of every attention."""
+        return self.width // 64
 
     @property
     def parameters(self) -> int:
@@ -56,25 +61,24 @@ def whisper(net: NetworkBuilder, model: SpeechModel, tokens: int, past: int) -> 
     Returns:
         The logits of the last token, then the caches of every layer.
     """
-    sound = None if past else _encoder(net, model)
-    ids = net.input("tokens", (net.batch, tokens))
-    x = net.embedding(ids, model.vocabulary, model.width, name="word_embedding")
+    sound, heads = None if past else _encoder(net, model), model.heads
+    x = token_states(net, tokens, model.vocabulary, model.width)
     x = net.elementwise("add", x, net.parameter("positions", (tokens, model.width)), name="add_positions")
     kept: list[str] = []
     for layer in range(1, model.layers + 1):
         name = f"decoder{layer}"
         normed = net.layer_norm(x, name=f"{name}.norm1")
-        attended, grown = _attention(net, normed, normed, f"{name}.self", past)
+        caches = cache_inputs(net, x, heads, past, f"{name}.self")
+        attended, grown = attention(net, normed, normed, heads, f"{name}.self", caches=caches, biased="qv")
         kept.extend(grown)
         x = net.residual(x, attended, name=f"{name}.add1")
         normed = net.layer_norm(x, name=f"{name}.norm2")
-        attended, crossed = _attention(net, normed, sound, f"{name}.cross", 0)
-        kept.extend(crossed)
+        read = FRAMES // 2 if sound is None else sound
+        attended, crossed = attention(net, normed, read, heads, f"{name}.cross", biased="qv")
+        kept.extend(() if sound is None else crossed)
         x = net.residual(x, attended, name=f"{name}.add2")
         x = _feed_forward(net, x, name, 3)
-    last = x if tokens == 1 else net.take(x, (net.batch, 1, model.width), name="last_token")
-    normed = net.layer_norm(last, name="final_norm")
-    return (net.linear(normed, model.vocabulary, bias=False, weight="word_embedding.table", name="head"), *kept)
+    return (last_logits(net, x, model.vocabulary, net.layer_norm), *kept)
 
 
 def _encoder(net: NetworkBuilder, model: SpeechModel) -> str:
@@ -98,40 +102,11 @@ def _encoder(net: NetworkBuilder, model: SpeechModel) -> str:
     for layer in range(1, model.layers + 1):
         name = f"encoder{layer}"
         normed = net.layer_norm(x, name=f"{name}.norm1")
-        attended, _ = _attention(net, normed, normed, f"{name}.self", 0)
+        attended, _ = attention(net, normed, normed, model.heads, f"{name}.self", biased="qv")
         x = _feed_forward(net, net.residual(x, attended, name=f"{name}.add1"), name, 2)
     return net.layer_norm(x, name="encoder_norm")
 
 
 def _feed_forward(net: NetworkBuilder, x: str, name: str, index: int) -> str:
-    normed = net.layer_norm(x, name=f"{name}.norm{index}")
-    wide = net.activation(net.linear(normed, 4 * net.shape(x)[-1], name=f"{name}.up"), "gelu", name=f"{name}.gelu")
-    return net.residual(x, net.linear(wide, net.shape(x)[-1], name=f"{name}.down"), name=f"{name}.add{index}")
-
-
-def _attention(net: NetworkBuilder, x: str, source: str | None, name: str, past: int) -> tuple[str, tuple[str, ...]]:
-    """Attention of `x` to `source`, to a cache before it, or (None) to cached keys and values of the sound."""
-    batch, tokens, width = net.shape(x)
-    heads, d = width // 64, 64
-    queries = net.reshape(net.linear(x, width, name=f"{name}.q"), (batch, heads, tokens, d), name="split_heads")
-    grown: tuple[str, ...] = ()
-    if source is None:
-        keys = net.input(f"{name}.keys", (batch, heads, d, FRAMES // 2))
-        values = net.input(f"{name}.values", (batch, heads, FRAMES // 2, d))
-    else:
-        count = net.shape(source)[1]
-        keys = net.linear(source, width, bias=False, name=f"{name}.k")
-        keys = net.reshape(keys, (batch, heads, d, count), name="split_heads")
-        values = net.reshape(net.linear(source, width, name=f"{name}.v"), (batch, heads, count, d), name="split_heads")
-        if past:
-            keys = net.append(
-                net.input(f"{name}.key_cache", (batch, heads, d, past)), keys, axis=3, name=f"{name}.keys"
-            )
-            values = net.append(
-                net.input(f"{name}.value_cache", (batch, heads, past, d)), values, axis=2, name=f"{name}.values"
-            )
-        grown = (keys, values)
-    scores = net.softmax(net.matmul(queries, keys, name=f"{name}.qk"), name=f"{name}.softmax")
-    context = net.matmul(scores, values, name=f"{name}.pv")
-    merged = net.reshape(context, (batch, tokens, math.prod((heads, d))), name="merge_heads")
-    return net.linear(merged, width, name=f"{name}.out"), grown
+    fed = feed_forward(net, net.layer_norm(x, name=f"{name}.norm{index}"), 4 * net.shape(x)[-1], "gelu", name)
+    return net.residual(x, fed, name=f"{name}.add{index}")

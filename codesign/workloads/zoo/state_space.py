@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from codesign.workloads.builder import NetworkBuilder
 from codesign.workloads.network import Operator, OperatorKind
+from codesign.workloads.zoo.parts import last_logits, token_states
 
 SCAN_OPERATIONS = 7
 """For one token, channel and state: step times decay rate, exp, times state, step times input matrix times input (2), sum, output matrix and sum of it (2), less the product of step and input, which all states of a channel share."""
@@ -66,15 +67,12 @@ def mamba(net: NetworkBuilder, model: StateSpaceModel, tokens: int, past: int) -
         tokens: Tokens read at once.
         past: Above 0: there is a state of tokens read before, of one size however many they were.
     """
-    ids = net.input("tokens", (net.batch, tokens))
-    x = net.embedding(ids, model.vocabulary, model.width, name="word_embedding")
+    x = token_states(net, tokens, model.vocabulary, model.width)
     kept: list[str] = []
     for layer in range(1, model.layers + 1):
         x, states = _block(net, model, x, f"layer{layer}", past > 0)
         kept.extend(states)
-    last = x if tokens == 1 else net.take(x, (net.batch, 1, model.width), name="last_token")
-    normed = net.rms_norm(last, name="final_norm")
-    return (net.linear(normed, model.vocabulary, bias=False, weight="word_embedding.table", name="head"), *kept)
+    return (last_logits(net, x, model.vocabulary, net.rms_norm), *kept)
 
 
 def mamba_block(net: NetworkBuilder, model: StateSpaceModel, tokens: int, past: int) -> tuple[str, ...]:

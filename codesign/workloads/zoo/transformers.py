@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from codesign.workloads.builder import NetworkBuilder
 from codesign.workloads.zoo.language_models import LanguageModel
+from codesign.workloads.zoo.parts import attention, cache_inputs, feed_forward, last_logits, token_states
 
 
 @dataclass(frozen=True)
@@ -29,45 +30,21 @@ GPT2 = {
 }
 
 
-def _heads(net: NetworkBuilder, x: str, heads: int) -> str:
-    batch, tokens, width = net.shape(x)
-    return net.reshape(x, (batch, heads, tokens, width // heads), name="split_heads")
-
-
-def _attention(
-    net: NetworkBuilder, x: str, heads: int, name: str, caches: tuple[str, str] | None = None
-) -> tuple[str, tuple[str, ...]]:
-    """Multi-head attention of the tokens in `x` to themselves and, when decoding, to the cached ones.
-
-    Args:
-        net: Where to build.
-        x: ``batch x tokens x width``.
-        heads: Attention heads.
-        name: Of the layer.
-        caches: Cached keys ``batch x heads x d x past`` and values ``batch x heads x past x d``.
-
-    Returns:
-        The projected result, and the grown caches.
-    """
-    batch, tokens, width = net.shape(x)
-    d = width // heads
-    queries = _heads(net, net.linear(x, width, name=f"{name}.q"), heads)
-    keys = net.reshape(net.linear(x, width, name=f"{name}.k"), (batch, heads, d, tokens), name="split_heads")
-    values = _heads(net, net.linear(x, width, name=f"{name}.v"), heads)
-    grown: tuple[str, ...] = ()
-    if caches is not None:
-        keys = net.append(caches[0], keys, axis=3, name=f"{name}.keys")
-        values = net.append(caches[1], values, axis=2, name=f"{name}.values")
-        grown = (keys, values)
-    scores = net.softmax(net.matmul(queries, keys, name=f"{name}.qk"), name=f"{name}.softmax")
-    context = net.matmul(scores, values, name=f"{name}.pv")
-    merged = net.reshape(context, (batch, tokens, width), name="merge_heads")
-    return net.linear(merged, width, name=f"{name}.out"), grown
-
-
-def _feed_forward(net: NetworkBuilder, x: str, hidden: int, function: str, name: str) -> str:
-    y = net.activation(net.linear(x, hidden, name=f"{name}.up"), function, name=f"{name}.{function}")
-    return net.linear(y, net.shape(x)[-1], name=f"{name}.down")
+def _block(
+    net: NetworkBuilder,
+    x: str,
+    heads: int,
+    hidden: int,
+    function: str,
+    name: str,
+    caches: tuple[str, str] | None = None,
+) -> tuple[str, tuple[str, str]]:
+    """A block with a normalisation before each part: the next states, and keys and values of all tokens."""
+    normed = net.layer_norm(x, name=f"{name}.norm1")
+    attended, grown = attention(net, normed, normed, heads, f"{name}.attention", caches=caches)
+    x = net.residual(x, attended, name=f"{name}.add1")
+    fed = feed_forward(net, net.layer_norm(x, name=f"{name}.norm2"), hidden, function, f"{name}.ffn")
+    return net.residual(x, fed, name=f"{name}.add2"), grown
 
 
 def bert_base(net: NetworkBuilder, seq: int) -> str:
@@ -84,9 +61,9 @@ def bert_base(net: NetworkBuilder, seq: int) -> str:
     )
     x = net.layer_norm(x, name="embedding_norm")
     for layer in range(1, shape.layers + 1):
-        attended, _ = _attention(net, x, shape.heads, f"layer{layer}.attention")
+        attended, _ = attention(net, x, x, shape.heads, f"layer{layer}.attention")
         x = net.layer_norm(net.residual(x, attended, name=f"layer{layer}.add1"), name=f"layer{layer}.norm1")
-        fed = _feed_forward(net, x, shape.hidden, "gelu", f"layer{layer}.ffn")
+        fed = feed_forward(net, x, shape.hidden, "gelu", f"layer{layer}.ffn")
         x = net.layer_norm(net.residual(x, fed, name=f"layer{layer}.add2"), name=f"layer{layer}.norm2")
     first = net.take(x, (net.batch, shape.width), name="first_token")
     return net.activation(net.linear(first, shape.width, name="pooler"), "tanh")
@@ -109,14 +86,7 @@ def vit(net: NetworkBuilder, size: str) -> str:
     x = net.vector_concat(x, token, (net.batch, count + 1, shape.width), name="prepend_class")
     x = net.elementwise("add", x, net.parameter("position_embedding", (count + 1, shape.width)), name="add_positions")
     for layer in range(1, shape.layers + 1):
-        attended, _ = _attention(
-            net, net.layer_norm(x, name=f"layer{layer}.norm1"), shape.heads, f"layer{layer}.attention"
-        )
-        x = net.residual(x, attended, name=f"layer{layer}.add1")
-        fed = _feed_forward(
-            net, net.layer_norm(x, name=f"layer{layer}.norm2"), shape.hidden, "gelu", f"layer{layer}.ffn"
-        )
-        x = net.residual(x, fed, name=f"layer{layer}.add2")
+        x, _ = _block(net, x, shape.heads, shape.hidden, "gelu", f"layer{layer}")
     x = net.layer_norm(x, name="final_norm")
     return net.linear(net.take(x, (net.batch, shape.width), name="class_token_out"), 1000, name="head")
 
@@ -134,16 +104,13 @@ def gpt2(net: NetworkBuilder, size: str, tokens: int, past: int) -> tuple[str, .
         The logits of the last token, then the key-value caches of every layer.
     """
     shape = GPT2[size]
-    ids = net.input("tokens", (net.batch, tokens))
-    x = net.embedding(ids, shape.vocabulary, shape.width, name="word_embedding")
+    x = token_states(net, tokens, shape.vocabulary, shape.width)
     x = net.elementwise("add", x, net.parameter("position_embedding", (tokens, shape.width)), name="add_positions")
     kept: list[str] = []
     for layer in range(1, shape.layers + 1):
         x, grown = _gpt2_block(net, x, shape, f"layer{layer}", past)
         kept.extend(grown)
-    last = x if tokens == 1 else net.take(x, (net.batch, 1, shape.width), name="last_token")
-    normed = net.layer_norm(last, name="final_norm")
-    return (net.linear(normed, shape.vocabulary, bias=False, weight="word_embedding.table", name="head"), *kept)
+    return (last_logits(net, x, shape.vocabulary, net.layer_norm), *kept)
 
 
 def gpt2_block(net: NetworkBuilder, size: str, tokens: int, past: int) -> tuple[str, ...]:
@@ -165,16 +132,6 @@ def gpt2_block(net: NetworkBuilder, size: str, tokens: int, past: int) -> tuple[
 
 def _gpt2_block(net: NetworkBuilder, x: str, shape: LanguageModel, name: str, past: int) -> tuple[str, tuple[str, ...]]:
     """A block on the states `x`; returns the next states and the keys and values of all tokens."""
-    d = shape.head_width
-    caches = None
-    if past:
-        caches = (
-            net.input(f"{name}.key_cache", (net.batch, shape.heads, d, past)),
-            net.input(f"{name}.value_cache", (net.batch, shape.heads, past, d)),
-        )
-    normed = net.layer_norm(x, name=f"{name}.norm1")
-    attended, grown = _attention(net, normed, shape.heads, f"{name}.attention", caches)
-    x = net.residual(x, attended, name=f"{name}.add1")
-    fed = _feed_forward(net, net.layer_norm(x, name=f"{name}.norm2"), shape.hidden, "gelu_tanh", f"{name}.ffn")
-    x = net.residual(x, fed, name=f"{name}.add2")
-    return x, grown or (f"{name}.attention.k", f"{name}.attention.v")
+    caches = cache_inputs(net, x, shape.heads, past, name)
+    x, grown = _block(net, x, shape.heads, shape.hidden, "gelu_tanh", name, caches)
+    return x, grown if past else (f"{name}.attention.k", f"{name}.attention.v")

@@ -11,7 +11,7 @@ from codesign.arch.logic import (
     mac_energy_pj,
     power_law,
 )
-from codesign.arch.scaling import area_factor, energy_factor, leakage_factor, wire_energy_factor
+from codesign.arch.scaling import area_factor, energy_factor, wire_energy_factor
 from codesign.arch.technology_files import load_technology
 from codesign.core.errors import UserError
 
@@ -68,7 +68,6 @@ def test_scaling_between_nodes_of_the_table() -> None:
     expected = (0.373 * 0.64 - 0.1582 * 0.8 + 0.04104) / (1.103 * 0.81 - 0.362 * 0.9 + 0.2767)
     assert energy_factor(45, 20) == pytest.approx(expected, rel=1e-12)
     assert area_factor(45, 7) == 0.059
-    assert leakage_factor(45, 20) == energy_factor(45, 20)
     # 256 bits over 10 mm: 310 pJ at 40 nm, 200 pJ at 10 nm
     assert wire_energy_factor(40, 10) == pytest.approx(200 / 310, rel=1e-12)
     with pytest.raises(UserError, match="`node_nm` must be between 7 and 130, got 5"):

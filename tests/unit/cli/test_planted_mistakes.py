@@ -63,7 +63,7 @@ def test_a_mistake_in_it_is_named(tmp_path: Path, change: tuple[str, str], messa
         ("workload: {netwrks: [alexnet]}", "unknown key 'netwrks' (study.yaml, `workload`); did you mean 'networks'?"),
         ("workloads: {networks: [alexnet]}", "unknown key 'workloads' (study.yaml); did you mean 'workload'?"),
         ("workload: {networks: [alexnet]}\nsearch: {trails: 3}", "did you mean 'trials'?"),
-        ("workload: {networks: [alexnet]}\nsearch: {trials: many}", "`trials` must be a whole number, got 'many'"),
+        ("workload: {networks: [alexnet]}\nsearch: {trials: many}", "`trials` must be an integer >= 1, got 'many'"),
         ("search: {trials: 3}", "which network?"),
     ],
 )

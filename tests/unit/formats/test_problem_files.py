@@ -74,7 +74,7 @@ def test_an_own_problem_is_written_and_read_back_equal(change: dict[str, Any]) -
         ({"notation": "O[k] = I[k]"}, "unexpected character '='"),
         ({"bist": 8}, "unknown key 'bist'.*did you mean 'bits'"),
         ({"tensors": {"X": {"bits": 4}}}, r"unknown tensor 'X' \(f\); known: I, O, W"),
-        ({"tensors": {"W": {"role": "wait"}}}, "unknown role 'wait'"),
+        ({"tensors": {"W": {"role": "wait"}}}, "unknown `role` 'wait'"),
         ({"tensors": {"W": {"role": "output"}}}, "`role` of 'W' must be input or weight, got 'output'"),
         ({"partial_bits": 4}, "1 <= bits <= partial_bits, got 8 and 4"),
     ],

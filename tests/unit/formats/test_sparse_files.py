@@ -91,7 +91,7 @@ def test_a_mask_from_a_file(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"formats": {"weight": "zip"}}, "unknown format 'zip'.*level 'Buffer'"),
-        ({"actions": [{"kind": "jumping", "follower": "I", "leaders": ["W"]}]}, "unknown kind 'jumping'"),
+        ({"actions": [{"kind": "jumping", "follower": "I", "leaders": ["W"]}]}, "unknown `kind` 'jumping'"),
         ({"actions": [{"kind": "gating", "follower": "I"}]}, "gating of 'I' needs at least one leader"),
         ({"metadata_bits": 0}, "`metadata_bits` must be an integer >= 1, got 0"),
         ({"colour": 1}, "unknown key 'colour'"),

@@ -49,19 +49,19 @@ EXAMPLES: dict[str, dict[str, Any]] = {
 MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"serch": {"trials": 4}}, "unknown key 'serch' (file); did you mean 'search'"),
     ({"search": {"trails": 4}}, "unknown key 'trails' (file, `search`); did you mean 'trials'"),
-    ({"search": {"trials": "many"}}, "`trials` must be a whole number, got 'many'"),
-    ({"search": {"trials": 4.5}}, "`trials` must be a whole number, got 4.5"),
-    ({"search": {"seed": True}}, "`seed` must be a whole number, got true"),
+    ({"search": {"trials": "many"}}, "`trials` must be an integer >= 1, got 'many'"),
+    ({"search": {"trials": 4.5}}, "`trials` must be an integer >= 1, got 4.5"),
+    ({"search": {"seed": True}}, "`seed` must be an integer >= 0, got true"),
     ({"judge": {"between_layers": {"resident_weights": "yes"}}}, "`resident_weights` must be true or false, got 'yes'"),
     ({"workload": {"networks": [3]}}, "`networks` must be a text, got 3"),
     ({"workload": ["alexnet"]}, "expected keys and values, got a list of 1 (file, `workload`)"),
-    ({"workload": {"networks": ["a"], "dims": {"seq": "long"}}}, "`dims.seq` must be a whole number, got 'long'"),
+    ({"workload": {"networks": ["a"], "dims": {"seq": "long"}}}, "`dims.seq` must be an integer, got 'long'"),
     ({"judge": {"time_limit_s": "soon"}}, "`time_limit_s` must be a number, got 'soon'"),
     ({"place": {}}, "`out` is missing (file, `place`)"),
 ]
 
 REFUSED_VALUES: list[tuple[dict[str, Any], str]] = [
-    ({"search": {"trials": 0}}, "`trials` must be >= 1, got 0"),
+    ({"search": {"trials": 0}}, "`trials` must be an integer >= 1, got 0"),
     ({"judge": {"scheduler": "layer"}}, "did you mean 'layers'"),
     ({"judge": {"time_limit_s": -1}}, "the time limit must be > 0 seconds, got -1"),
     ({"search": {"epsilon": 0.1}}, "--epsilon is used with --optimizer exact only, got 'mobo'"),

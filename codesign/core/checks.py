@@ -1,0 +1,32 @@
+"""Checks of numbers that people give; every message has the same form."""
+
+from dataclasses import fields
+
+from codesign.core.errors import UserError
+
+
+def check_whole(least: int = 1, *, where: str | None = None, **values: object) -> None:
+    """Refuse a value that is no integer or is below the least.
+
+    >>> check_whole(batch=0)
+    Traceback (most recent call last):
+    codesign.core.errors.UserError: `batch` must be an integer >= 1, got 0
+    """
+    for name, value in values.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise UserError(f"`{name}` must be an integer >= {least}, got {value!r}", where=where)
+
+
+def check_least(least: float, *, where: str | None = None, **values: float) -> None:
+    """Refuse a number below the least."""
+    for name, value in values.items():
+        if not value >= least:
+            raise UserError(f"`{name}` must be >= {least:g}, got {value:g}", where=where)
+
+
+def check_numbers(record: object, where: str) -> None:
+    """Refuse a dataclass with a number below the `minimum` of its field's metadata; below 0 where that says none."""
+    for item in fields(record):  # type: ignore[arg-type]
+        value = getattr(record, item.name)
+        if isinstance(value, int | float):
+            check_least(item.metadata.get("minimum", 0), where=where, **{item.name: value})
