@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 
 from codesign.cli.compiling import echo_json
-from codesign.cli.inputs import warnings_to_stderr
-from codesign.cli.options import Fields, Flag, OutputFormat, check_format, command, refuse
+from codesign.cli.options import Fields, Flag, OutputFormat, refuse
 from codesign.cli.whole_network import NetworkRequest, Output, run_evaluate, run_map
 from codesign.core.errors import UserError, unknown_name
 from codesign.evaluation.specification import BEST, PARETO, PER_DESIGN
@@ -55,12 +54,7 @@ _FIELDS = Fields(
 """What is read where mappings are given."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    command(app)(evaluate)
-
-
-def evaluate(
+def evaluate_command(
     files: Annotated[
         list[str] | None,
         typer.Argument(
@@ -85,8 +79,6 @@ def evaluate(
 
     codesign evaluate --network resnet18 --arch arch.yaml --mappings runs/mapped/mappings
     """
-    check_format(output_format)
-    warnings_to_stderr()
     output = Output(output_format == "json", whole.out)
     if network.network is not None and whole.per_design == PARETO:
         given = {

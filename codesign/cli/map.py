@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from codesign.cli.compiling import echo_json
-from codesign.cli.inputs import counted, warnings_to_stderr
+from codesign.cli.inputs import counted
 from codesign.cli.map_options import ACCELFORGE, TIMELOOP, ZIGZAG, MapRules, Search
-from codesign.cli.options import OutputFormat, check_format, command, given_flags, refuse
+from codesign.cli.options import OutputFormat, given_flags, refuse
 from codesign.cli.whole_network import NetworkRequest, Output, run_map
 from codesign.core.errors import UserError
 from codesign.core.json_types import JsonObject
@@ -28,11 +28,6 @@ if TYPE_CHECKING:
 
 DEFAULT_MAPPER = "anneal"
 """Search for one layer's mapping where none is named."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    command(app, "map")(map_command)
 
 
 def map_command(
@@ -63,8 +58,6 @@ def map_command(
 
     codesign map --network resnet18 --arch my_arch.yaml --out runs/mapped
     """
-    check_format(output_format)
-    warnings_to_stderr()
     output = Output(output_format == "json", out)
     if network.network is not None:
         _map_network(files, sources, network, rules, search, output)

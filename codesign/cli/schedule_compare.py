@@ -1,10 +1,11 @@
 """`codesign schedule --scheduler soma cosma`: what several schedulers make of one network on one accelerator, side by side."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from codesign.cli import schedule_cosma, schedule_fused, schedule_soma
 from codesign.cli.compiling import echo_json
+from codesign.cli.options import first_given
 from codesign.cli.schedule_options import NETWORK, ScheduleOptions
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.files import write_json
@@ -66,10 +67,9 @@ def run(options: ScheduleOptions) -> None:
     for name in names:
         if name not in known:
             raise unknown_name("scheduler", name, known)
-    for option in fields(options):
-        if option.name not in _SHARED and getattr(options, option.name) is not None:
-            flag = "--" + option.name.replace("_", "-")
-            raise UserError(f"{flag} is not read by every scheduler that is compared", hint="leave it out")
+    unread = first_given(options, _SHARED)
+    if unread is not None:
+        raise UserError(f"{unread} is not read by every scheduler that is compared", hint="leave it out")
     if options.arch is None:
         raise UserError(
             "a comparison of schedulers needs one accelerator for all of them", hint="--arch, e.g. soma-edge"
@@ -165,8 +165,7 @@ def _weights_per_cycle(options: ScheduleOptions, weight_bytes: int) -> float:
 
 
 def _to_json(row: Row) -> JsonObject:
-    values = {f.name: getattr(row, f.name) for f in fields(row)}
-    return {"status": "infeasible" if row.reason else "feasible", **values}
+    return {"status": "infeasible" if row.reason else "feasible", **vars(row)}
 
 
 def _print(rows: list[Row], options: ScheduleOptions) -> None:

@@ -1,7 +1,7 @@
 """`codesign tensorize --emit`: the program of one choice, and its run in the simulator."""
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,24 +70,6 @@ class ProgramOptions:
     bits: int | None = None
     partial_bits: int | None = None
     out: Path | None = None
-
-    def given_of_choices(self) -> str | None:
-        """The first option that only the program of a listed choice reads."""
-        other = ("seed", "bits", "partial_bits", "emit", "stage", "reuse", "run", "out")
-        names = (f.name for f in fields(self) if f.name not in other)
-        return next(("--" + n.replace("_", "-") for n in names if getattr(self, n) is not None), None)
-
-    def given_without_emit(self, *, searching: bool) -> str | None:
-        """The first option that only a program reads, when no program is asked for.
-
-        Args:
-            searching: Whether a program is searched on a core, which reads seed and widths too.
-        """
-        if self.emit is not None:
-            return None
-        read = {"emit", "seed", "bits", "partial_bits"} if searching else {"emit"}
-        names = (f.name for f in fields(self) if f.name not in read)
-        return next(("--" + n.replace("_", "-") for n in names if getattr(self, n) is not None), None)
 
 
 def emit_program(

@@ -141,10 +141,10 @@ def test_bad_options_are_refused(options: dict[str, Any], message: str) -> None:
 def test_the_command_refuses_options_a_scheduler_does_not_read() -> None:
     import typer
 
-    from codesign.cli import schedule
+    from codesign.cli.app import register_commands
 
     app = typer.Typer()
-    schedule.register(app)
+    register_commands(app, "schedule")
     result = CliRunner().invoke(app, ["--network", TOY, "--scheduler", "cocco", "--chains", "3"])
     assert isinstance(result.exception, UserError)
     assert "--chains is not used by scheduler 'cocco'" in str(result.exception)
