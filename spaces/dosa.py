@@ -22,6 +22,7 @@ from codesign.arch.architecture import (
 from codesign.arch.technology import apply_technology
 from codesign.arch.technology_files import load_technology
 from spaces.design import DesignSpace
+from spaces.levels import dram_level
 from spaces.parameters import Integer, PowerOfTwo, Value
 from spaces.space import Space
 
@@ -71,15 +72,7 @@ class DosaBuilder:
         per_sum = accumulator_pj(accumulator, side)
         columns = ACCUMULATOR_WORDS_PER_COLUMN * side
         levels = (
-            StorageLevel(
-                "DRAM",
-                LevelKind.DRAM,
-                word_bits=8,
-                read_bandwidth_words_per_cycle=DRAM_BYTES_PER_CYCLE,
-                write_bandwidth_words_per_cycle=DRAM_BYTES_PER_CYCLE,
-                ports=Ports.SHARED,
-                energy=_same(DRAM_PJ),
-            ),
+            dram_level(8, DRAM_BYTES_PER_CYCLE, _same(DRAM_PJ)),
             StorageLevel(
                 "Scratchpad",
                 capacity_bytes=scratchpad * 1024.0,
