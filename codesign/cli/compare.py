@@ -61,17 +61,13 @@ def _print(comparison: "Comparison", written: list[Path]) -> None:
     from rich.console import Console
 
     from codesign.cli.tables import make_table
-    from codesign.evaluation.metrics import format_si, unit_of
     from codesign.optim.certify import above
     from codesign.report.compare import describe
 
-    reference = ", ".join(
-        format_si(r, unit_of(o)) for r, o in zip(comparison.reference, comparison.objectives, strict=True)
-    )
     # two tables, since one does not fit the 80 columns of a terminal
     certified = any(group.certified is not None for group in comparison.groups)
     levels = [f"{100 * level / comparison.best:.3g} %>" for level in comparison.levels]
-    title = f"hypervolume in decades^{len(comparison.objectives)}, reference point ({reference})"
+    title = f"hypervolume in decades^{len(comparison.objectives)}, reference point ({comparison.reference_text})"
     table = make_table(title, "optimiser~", "runs>", "trials>", "lower quartile>", "median>", "upper quartile>")
     title = f"trials to a share of the {comparison.best:.4f} that all runs reach together"
     reached = make_table(title, "optimiser~", *levels, *(["certified>"] if certified else []))

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 from codesign.cli import schedule_cosma, schedule_fused, schedule_soma
 from codesign.cli.compiling import echo_json
 from codesign.cli.options import first_given
-from codesign.cli.schedule_options import NETWORK, ScheduleOptions
+from codesign.cli.schedule_options import NETWORK, ScheduleOptions, named_architecture
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.files import write_json
 from codesign.core.json_types import JsonObject
 
 if TYPE_CHECKING:
-    from codesign.arch.architecture import Architecture
     from codesign.scheduling.protocol import ScheduleResult
 
 _SHARED = NETWORK | {"scheduler", "output_format", "capacity", "time_limit", "seed", "out"}
@@ -133,8 +132,7 @@ def _soma(options: ScheduleOptions) -> Row:
 def _cosma(options: ScheduleOptions) -> Row:
     from codesign.scheduling.cosma.result import Schedule, TooSmall
 
-    unread = {"time_limit"} - schedule_cosma.SCHEDULERS[options.scheduler]
-    if "time_limit" in unread:
+    if "time_limit" not in schedule_cosma.SCHEDULERS[options.scheduler]:
         options = replace(options, time_limit=None, seed=None)
     found = schedule_cosma.find(options)
     graph, result = found.graph, found.result
@@ -157,11 +155,9 @@ def _cosma(options: ScheduleOptions) -> Row:
 
 def _weights_per_cycle(options: ScheduleOptions, weight_bytes: int) -> float:
     """Cycles in which the weights, which this scheduler leaves out, cross the DRAM interface once."""
-    from codesign.library.arguments import Sources
     from codesign.scheduling.cosma.objective import cycles_per_byte
 
-    architecture: Architecture = Sources(options.arch).resolve().need_architecture()
-    return weight_bytes * cycles_per_byte(architecture)[1]
+    return weight_bytes * cycles_per_byte(named_architecture(str(options.arch)))[1]
 
 
 def _to_json(row: Row) -> JsonObject:

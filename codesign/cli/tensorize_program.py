@@ -133,12 +133,13 @@ def finish(options: ProgramOptions, program: "Program | Infeasible", as_json: bo
         document: What stands in it besides form, simulation and program.
     """
     from codesign.cost.cost import Infeasible
+    from codesign.tensorization.gemmini import gemmini_program
 
     form = check_form(options.emit)
     if isinstance(program, Infeasible):
         _say_infeasible(program.to_json(), str(program), as_json)
         return
-    translated = _gemmini(program) if form == "gemmini" else None
+    translated = gemmini_program(program) if form == "gemmini" else None
     if isinstance(translated, Infeasible):
         _say_infeasible(translated.to_json(), str(translated), as_json)
         return
@@ -215,12 +216,6 @@ def _schedule(options: ProgramOptions, choice: "TensorizeChoice", given: "Inputs
     if options.tiles is not None or options.order is not None:
         raise UserError("--tiles and --order come from the mapping", hint="leave them out, or leave out --mapping")
     return schedule_from_mapping(choice, given.mapping)
-
-
-def _gemmini(program: "Program") -> "GemminiProgram | Infeasible":
-    from codesign.tensorization.gemmini import gemmini_program
-
-    return gemmini_program(program)
 
 
 def _render(program: "Program", form: str) -> str:

@@ -180,17 +180,14 @@ def _trial(request: "Request") -> tuple[Any, Any]:
     """
     from codesign.library.studies import open_study
 
-    if len(request.what) != 1:
+    number = request.options.trial
+    if len(request.what) != 1 or number is None:
         raise UserError("--trial needs one study", hint="codesign build STUDY --trial N")
     study = open_study(request.what[0]).study
-    trial = next((t for t in study.trials if t.number == request.options.trial), None)
-    if trial is None:
-        raise UserError(
-            f"{study.label} has no trial {request.options.trial}", hint=f"it has {len(study.trials)} trials"
-        )
+    trial = study.trial(number)
     if trial.infeasible:
         raise UserError(
-            f"trial {request.options.trial} is infeasible: there is nothing to build",
+            f"trial {number} is infeasible: there is nothing to build",
             where=study.label,
             hint=str(trial.infeasible),
         )

@@ -91,7 +91,7 @@ def keep_for_report(
 
     assert request.options.trial is not None
     study = open_study(request.what[0]).study
-    trial = next(t for t in study.trials if t.number == request.options.trial)
+    trial = study.trial(request.options.trial)
     architecture = recorded_space(study.config, request.options.space).build(trial.point)
     built: BuiltRecord = {
         "layer": request.options.layer or job.computation.name or str(job.computation),

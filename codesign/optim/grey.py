@@ -143,7 +143,7 @@ class GreyBox:
 
         def gain(rows: Indices, values: Floats) -> Floats:
             scaled = (values - low) / span
-            improvement = ehvi.expected_improvement(scaled, np.full_like(scaled, SURE), grid, cells)
+            improvement = ehvi.improvement(scaled, np.full_like(scaled, SURE), grid, cells, True)
             return np.asarray(improvement * models.works(rows))
 
         gains = gain(self._rows[positions], expected)

@@ -125,6 +125,4 @@ class Frame:
 
 def frame_volume(of: Floats, values: Floats) -> float:
     """The hypervolume of some values in the frame of a front (log-scaled where it is positive)."""
-    frame = Frame.of_front(of, log=bool((of > 0).all()))
-    inside = frame.normalise(values)
-    return hypervolume(inside, [1.0 + frame.margin] * inside.shape[1])
+    return Frame.of_front(of, log=bool((of > 0).all())).hypervolume(values)

@@ -278,7 +278,7 @@ class _Rivals:
     def _at(self, constant: Constant, factor: float) -> _Figures:
         """All designs at one factor, evaluated ones first."""
         own = self._metrics(self._chosen, constant, factor)
-        kept = all(bool(c.satisfied(np.array([own[c.metric]]))[0]) for c in self._study.constraints)
+        kept = all(c.kept_by(own) for c in self._study.constraints)
         names, limits = self._study.objectives, self._limits
         found = [self._metrics(t, constant, factor) for t in self._trials if t is not self._chosen]
         values = np.array([[m[o] for o in names] for m in found]).reshape(-1, len(names))

@@ -52,8 +52,6 @@ from codesign.study.study import LOCAL_NAME, Study, Trial
 if TYPE_CHECKING:
     from codesign.evaluation.many_cores import SegmentsEvaluator
 
-"""What a study's folder holds what is proven of its front in."""
-
 BOUNDED = (PROVING, "mobo")
 """Optimisers that use lower bounds on what a design can be."""
 

@@ -113,8 +113,8 @@ def test_expected_improvement_equals_monte_carlo(m: int) -> None:
     gains = np.array([hypervolume(np.concatenate([points, d[None]]), reference) for d in drawn])
     gains -= hypervolume(points, reference)
     error = gains.std() / np.sqrt(len(gains))
-    assert ehvi.expected_improvement(mean, deviation, grid, cells)[0] == pytest.approx(gains.mean(), abs=4 * error)
-    chance = ehvi.probability_of_improvement(mean, deviation, grid, cells)[0]
+    assert ehvi.improvement(mean, deviation, grid, cells, True)[0] == pytest.approx(gains.mean(), abs=4 * error)
+    chance = ehvi.improvement(mean, deviation, grid, cells, False)[0]
     assert chance == pytest.approx((gains > 0).mean(), abs=4 * 0.5 / np.sqrt(len(gains)))
 
 
