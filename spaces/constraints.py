@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codesign.core.errors import UserError, unknown_name
-from spaces.expressions import without_units
+from spaces.expressions import COMPARE, without_units
 
 Columns = Mapping[str, NDArray[Any]]
 Design = Mapping[str, Any]
@@ -27,14 +27,6 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.FloorDiv: np.floor_divide,
     ast.Mod: np.mod,
     ast.Pow: np.power,
-}
-_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
 }
 _CALLS: dict[str, Callable[..., Any]] = {
     "min": lambda *a: np.minimum.reduce(np.broadcast_arrays(*a)),
@@ -63,7 +55,7 @@ def _check_node(node: ast.AST, names: set[str], where: str) -> None:
             raise UserError(f"expected a number or a string, got {node.value!r}", where=where)
         return
     allowed = (ast.Expression, ast.BoolOp, ast.And, ast.Or, ast.UnaryOp, ast.Not, ast.USub, ast.BinOp, ast.Compare)
-    known = isinstance(node, (*allowed, *_BINARY, *_COMPARE, ast.In, ast.NotIn, ast.Tuple, ast.List, ast.Load))
+    known = isinstance(node, (*allowed, *_BINARY, *COMPARE, ast.Tuple, ast.List, ast.Load))
     if not known:
         raise UserError(f"expected arithmetic, comparison or logic, got {ast.unparse(node)!r}", where=where)
     for child in ast.iter_child_nodes(node):
@@ -86,7 +78,7 @@ def _compare(node: ast.Compare, columns: Columns) -> Any:
             result = np.logical_and(result, inside if isinstance(op, ast.In) else np.logical_not(inside))
             continue
         right = _evaluate(right_node, columns)
-        result = np.logical_and(result, _COMPARE[type(op)](left, right))
+        result = np.logical_and(result, COMPARE[type(op)](left, right))
         left = right
     return result
 

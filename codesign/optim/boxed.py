@@ -49,7 +49,7 @@ SOUND = 1e-8
 """Relative; an evaluation further below its bound shows the bound to be wrong."""
 
 TIES = 5e-8
-"""Relative; values that differ by less count as equal, for sums are rounded."""
+"""Relative; values that differ by less count as equal, for sums are rounded. Many designs tie exactly, for instance in area."""
 
 MOST_BOXES = 400_000
 """Open boxes kept at most; beyond it nothing is split until evaluations have settled some."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from codesign.core.errors import UserError
 from codesign.optim.bounded import BoundedDesigns, bounds_for, designs_of
-from codesign.optim.boxed import BoxedBounds, BoxProof, boxes_for, never
+from codesign.optim.boxed import SOUND, TIES, BoxedBounds, BoxProof, boxes_for, never
 from codesign.optim.certificate import Certificate
 from codesign.optim.corners import corners
 from codesign.optim.hypervolume import frame_volume
@@ -35,12 +35,6 @@ STEPPED = 20_000
 
 TARGETS = 2000
 """Designs of the outer front among which the one that settles most is chosen."""
-
-SOUND = 1e-8
-"""Relative; an evaluation further below its bound shows the bound to be wrong."""
-
-TIES = 5e-8
-"""Relative; values that differ by less count as equal, for sums are rounded. Many designs tie exactly, for instance in area."""
 
 SHRINK = 0.8
 """What the gap of the design furthest from being settled is asked to fall to, as a share, when bounds alone are tightened."""
