@@ -113,26 +113,14 @@ def _same(energy_pj: float) -> AccessEnergy:
 PRESET = {"pe": 16, "scratchpad_kib": 128, "accumulator_kib": 32}
 """Gemmini's default."""
 
-DOSA = DesignSpace(
-    name="dosa",
-    space=Space(
-        [Integer("pe", 1, 128), Integer("scratchpad_kib", 1, 1024), Integer("accumulator_kib", 1, 256)],
-        presets=[PRESET],
-    ),
-    builder=DosaBuilder(),
-    bits=8,
-    partial_bits=SUM_BITS,
-)
+
+def _space(name: str, size: type[Integer] | type[PowerOfTwo]) -> DesignSpace:
+    sizes = [size("pe", 1, 128), size("scratchpad_kib", 1, 1024), size("accumulator_kib", 1, 256)]
+    return DesignSpace(name, Space(sizes, presets=[PRESET]), DosaBuilder(), bits=8, partial_bits=SUM_BITS)
+
+
+DOSA = _space("dosa", Integer)
 """33,554,432 designs."""
 
-POWERS = DesignSpace(
-    name="dosa-powers",
-    space=Space(
-        [PowerOfTwo("pe", 1, 128), PowerOfTwo("scratchpad_kib", 1, 1024), PowerOfTwo("accumulator_kib", 1, 256)],
-        presets=[PRESET],
-    ),
-    builder=DosaBuilder(),
-    bits=8,
-    partial_bits=SUM_BITS,
-)
+POWERS = _space("dosa-powers", PowerOfTwo)
 """The 792 of them that the published random search draws from."""

@@ -50,21 +50,20 @@ def compile_command(
 
 
 def _make(signatures: list[str], portable: Path | None, jobs: int) -> int:
-    from rich.console import Console
-    from rich.progress import Progress
+    from codesign.cli.tables import counted_off
 
     made = 0
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("compiling", total=len(signatures))
+    with counted_off("compiling") as tell:
         if jobs == 1:
-            for signature in signatures:
+            for done, signature in enumerate(signatures, start=1):
                 made += _make_one(signature, portable)
-                bar.advance(task)
+                tell(done, len(signatures))
             return made
         with ProcessPoolExecutor(jobs) as pool:
-            for future in as_completed([pool.submit(_make_one, text, portable) for text in signatures]):
+            futures = [pool.submit(_make_one, text, portable) for text in signatures]
+            for done, future in enumerate(as_completed(futures), start=1):
                 made += future.result()
-                bar.advance(task)
+                tell(done, len(signatures))
     return made
 
 

@@ -277,7 +277,7 @@ class BoxProof:
 
     # ---- choosing --------------------------------------------------------------------------------
 
-    def choose(self, count: int, rng: np.random.Generator, enough: Callable[[], bool] = never) -> Indices:
+    def choose(self, count: int, enough: Callable[[], bool] = never) -> Indices:
         """Up to `count` designs, after some rounds of splitting; none once every box is settled, or it is enough."""
         chosen: list[Indices] = []
         while len(chosen) < count:

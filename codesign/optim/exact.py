@@ -108,7 +108,7 @@ class Exact:
         proof.learn(history)
         if proof.withdrawn:
             return self._black_box.propose(history, count, rng)
-        return proof.choose(count, rng, self._late)
+        return proof.choose(count, self._late)
 
     def _late(self) -> bool:
         """Whether time is up."""
@@ -280,7 +280,7 @@ class FrontProof:
     def _open(self, epsilon: float) -> Bools:
         return ~(self._known | self._excluded | self._settled) & (self._factor > (1.0 + epsilon) * (1.0 + TIES))
 
-    def choose(self, count: int, rng: np.random.Generator, enough: Callable[[], bool] = never) -> Indices:
+    def choose(self, count: int, enough: Callable[[], bool] = never) -> Indices:
         """Up to `count` designs, those pending and chosen before counted at what is expected of them; none once it is enough."""
         chosen: list[int] = []
         while len(chosen) < count:

@@ -108,10 +108,6 @@ class Frame:
             return 0.0
         return hypervolume(self.normalise(values), [1.0 + self.margin] * len(self.ideal))
 
-    def share(self, values: Floats, exact_front: Floats) -> float:
-        """The hypervolume of the rows as a share of that of the exact front."""
-        return self.hypervolume(values) / self.hypervolume(exact_front)
-
     def curve(self, values: Floats) -> Floats:
         """The hypervolume after each row, in order: ``n x m`` to ``n``."""
         normalised = self.normalise(values)
