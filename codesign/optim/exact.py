@@ -104,8 +104,7 @@ class Exact:
         """The designs whose evaluation settles most of what is open; none when nothing is."""
         if self.why_not:
             return self._black_box.propose(history, count, rng)
-        proof = self._proof()
-        proof.learn(history)
+        proof = self.proof_of(history)
         if proof.withdrawn:
             return self._black_box.propose(history, count, rng)
         return proof.choose(count, self._late)
@@ -121,23 +120,24 @@ class Exact:
             inner = frame_volume(good, good) if len(good) else 0.0
             count = self.problem.space.cardinality_bound
             return Certificate(count, len(history.indices), 0, count, self.epsilon, None, inner, None, self.why_not)
-        proof = self._proof()
-        proof.learn(history)
-        return proof.certificate()
+        return self.proof_of(history).certificate()
 
     def outer_front(self, history: History) -> Floats:
         """Points below which no design is shown to lie: an outer bound of the front, ``k x m``; empty without proof."""
         if self.why_not:
             return np.zeros((0, len(self.problem.objectives)))
-        proof = self._proof()
-        proof.learn(history)
+        proof = self.proof_of(history)
         return np.zeros((0, len(self.problem.objectives))) if proof.withdrawn else proof.outer_front()
 
     def proof_of(self, history: History) -> "FrontProof | BoxProof":
         """What these evaluations show, to be tightened without further ones; only where `why_not` is empty."""
-        proof = self._proof()
-        proof.learn(history)
-        return proof
+        if not self._state:
+            if self._boxes is not None:
+                self._state.append(BoxProof(self.problem, self._boxes, self.epsilon))
+            else:
+                self._state.append(FrontProof(self.problem, self.epsilon, self.sharpen))
+        self._state[0].learn(history)
+        return self._state[0]
 
     def tighten(self, history: History, enough: Callable[[], bool]) -> bool:
         """One step of bounds alone; False where nothing sharper is known."""
@@ -157,14 +157,6 @@ class Exact:
             return None
         count = self.problem.space.cardinality_bound
         return boxes if count > LISTED or (count > STEPPED and boxes.slow) else None
-
-    def _proof(self) -> "FrontProof | BoxProof":
-        if not self._state:
-            if self._boxes is not None:
-                self._state.append(BoxProof(self.problem, self._boxes, self.epsilon))
-            else:
-                self._state.append(FrontProof(self.problem, self.epsilon, self.sharpen))
-        return self._state[0]
 
 
 @final

@@ -10,7 +10,7 @@ import numpy as np
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.plugins import Registry
 from codesign.core.point import Point, PointValue
-from codesign.optim.hypervolume import Frame
+from codesign.optim.hypervolume import Frame, reference_values
 from codesign.optim.optimizer import Optimizer
 from codesign.optim.outcomes import OutcomeConstraint, parse_constraints
 from codesign.optim.protocols import Evaluated, LowerBounds, Problem, SearchSpace, Strategy
@@ -207,12 +207,7 @@ def _reference(
 ) -> tuple[float, ...] | None:
     if reference is None:
         return None
-    if isinstance(reference, Mapping):
-        for key in reference:
-            if key not in objectives:
-                raise unknown_name("objective", key, objectives, where="reference point")
-        reference = [reference.get(name, math.nan) for name in objectives]
-    values = tuple(float(v) for v in reference)
+    values = tuple(float(v) for v in reference_values(reference, objectives))
     if len(values) != len(objectives) or not all(math.isfinite(v) for v in values):
         raise UserError(f"reference point: expected a finite number per objective, got {list(reference)}")
     return values
