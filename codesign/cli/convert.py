@@ -54,7 +54,9 @@ def convert_command(
         texts = to_files(inputs, targets[to])
     if not texts:
         raise UserError(
-            "nothing to write", where=", ".join(files or []), hint="constraints and energies need an architecture"
+            "nothing to write",
+            where=", ".join(files or []) or "no files given",
+            hint="constraints and energies need an architecture",
         )
     for name, text in texts.items():
         write_atomic(out / name, text)

@@ -145,6 +145,7 @@ def test_the_command_refuses_options_a_scheduler_does_not_read() -> None:
 
     app = typer.Typer()
     register_commands(app, "schedule")
-    result = CliRunner().invoke(app, ["--network", TOY, "--scheduler", "cocco", "--chains", "3"])
-    assert isinstance(result.exception, UserError)
-    assert "--chains is not used by scheduler 'cocco'" in str(result.exception)
+    for option in (["--chains", "3"], ["--unfused-graph"]):
+        result = CliRunner().invoke(app, ["--network", TOY, "--scheduler", "cocco", *option])
+        assert isinstance(result.exception, UserError)
+        assert f"{option[0]} is not used by scheduler 'cocco'" in str(result.exception)
