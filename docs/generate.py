@@ -10,7 +10,7 @@ import typer
 from typer.main import get_command
 
 import codesign
-from codesign.cli.app import _register_commands, app
+from codesign.cli.app import app, register_commands
 
 INTRODUCTION = (
     "`codesign COMMAND --help` prints the same. Exit codes: 0 done, 2 a mistake in the input, 1 a fault of the program."
@@ -103,7 +103,7 @@ def first_line(path: Path) -> str:
     return re.sub(r"docs/([\w-]+/)([\w-]+)\.md", r"[\2](../\1\2.md)", line)
 
 
-_register_commands()
+register_commands()
 with mkdocs_gen_files.open("reference/command-line.md", "w") as page:
     page.write(command_line(get_command(app)))
 with mkdocs_gen_files.open("reference/python.md", "w") as page:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codesign.core.errors import UserError, unknown_name
-from spaces.expressions import without_units
+from spaces.expressions import COMPARE, without_units
 
 Columns = Mapping[str, NDArray[Any]]
 Design = Mapping[str, Any]
@@ -28,21 +28,18 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Mod: np.mod,
     ast.Pow: np.power,
 }
-_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-}
 _CALLS: dict[str, Callable[..., Any]] = {
     "min": lambda *a: np.minimum.reduce(np.broadcast_arrays(*a)),
     "max": lambda *a: np.maximum.reduce(np.broadcast_arrays(*a)),
     "abs": np.abs,
+    "round": np.round,
+    "floor": np.floor,
     "ceil": np.ceil,
+    "int": np.trunc,
+    "sqrt": np.sqrt,
     "log2": np.log2,
 }
+"""The functions of `spaces.expressions`, on the values of many designs."""
 
 
 def _check_node(node: ast.AST, names: set[str], where: str) -> None:
@@ -62,8 +59,19 @@ def _check_node(node: ast.AST, names: set[str], where: str) -> None:
         if not isinstance(node.value, bool | int | float | str):
             raise UserError(f"expected a number or a string, got {node.value!r}", where=where)
         return
-    allowed = (ast.Expression, ast.BoolOp, ast.And, ast.Or, ast.UnaryOp, ast.Not, ast.USub, ast.BinOp, ast.Compare)
-    known = isinstance(node, (*allowed, *_BINARY, *_COMPARE, ast.In, ast.NotIn, ast.Tuple, ast.List, ast.Load))
+    allowed = (
+        ast.Expression,
+        ast.IfExp,
+        ast.BoolOp,
+        ast.And,
+        ast.Or,
+        ast.UnaryOp,
+        ast.Not,
+        ast.USub,
+        ast.BinOp,
+        ast.Compare,
+    )
+    known = isinstance(node, (*allowed, *_BINARY, *COMPARE, ast.Tuple, ast.List, ast.Load))
     if not known:
         raise UserError(f"expected arithmetic, comparison or logic, got {ast.unparse(node)!r}", where=where)
     for child in ast.iter_child_nodes(node):
@@ -86,7 +94,7 @@ def _compare(node: ast.Compare, columns: Columns) -> Any:
             result = np.logical_and(result, inside if isinstance(op, ast.In) else np.logical_not(inside))
             continue
         right = _evaluate(right_node, columns)
-        result = np.logical_and(result, _COMPARE[type(op)](left, right))
+        result = np.logical_and(result, COMPARE[type(op)](left, right))
         left = right
     return result
 
@@ -110,6 +118,8 @@ def _evaluate(node: ast.expr, columns: Columns) -> Any:
             return result
         case ast.Compare():
             return _compare(node, columns)
+        case ast.IfExp():
+            return np.where(*(_evaluate(part, columns) for part in (node.test, node.body, node.orelse)))
         case ast.Call():
             return _CALLS[getattr(node.func, "id", "")](*(_evaluate(a, columns) for a in node.args))
     raise UserError(f"expected arithmetic, comparison or logic, got {ast.unparse(node)!r}")
@@ -126,8 +136,8 @@ class Constraint:
     Args:
         name: What the rule is called in reports.
         rule: An expression over the parameters such as ``"pe_rows * pe_cols <= 1024"`` (arithmetic,
-            comparisons, `and`, `or`, `not`, `in`, and min, max, abs, ceil, log2; sizes such as ``64KiB``), or a callable that
-            takes one design (a dict) and says whether it is valid.
+            comparisons, `and`, `or`, `not`, `in`, ``a if c else b``, the functions of `spaces.expressions`, sizes such as
+            ``64KiB``), or a callable that takes one design (a dict) and says whether it is valid.
         reason: What a person is told when the rule is broken; the expression itself when empty.
     """
 

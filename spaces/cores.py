@@ -17,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from codesign.arch.architecture import Architecture, Arithmetic, Fanout, LevelKind, Links, Ports, StorageLevel
+from codesign.arch.architecture import Architecture, Arithmetic, Fanout, Links, StorageLevel
 from codesign.arch.dram import effective_bandwidth
 from codesign.arch.technology import apply_technology
 from codesign.arch.technology_files import load_technology
@@ -27,6 +27,7 @@ from codesign.mapping.mapping import Axis
 from codesign.tensorization.intrinsic_core import Core, Dma, Overheads
 from codesign.tensorization.intrinsics import Intrinsic, intrinsic
 from spaces.design import DesignSpace
+from spaces.levels import dram_level, scratchpad_level
 from spaces.parameters import AbstractParameter, Categorical, Integer, Ordinal, PowerOfTwo, Value
 from spaces.scratchpad import BURST_OVERHEAD_CYCLES, LOCAL_WORD_BITS, SCRATCHPAD_WORD_BITS, add_dma
 from spaces.space import Space
@@ -123,24 +124,10 @@ class CoreBuilder:
         unit = make_unit(self.kind, rows, cols, str(point.get("dataflow", "")), pixels, taps)
         bus_bytes, burst_bytes = int(point["bus_bits"]) // 8, int(point["burst_bytes"])
         words = effective_bandwidth(bus_bytes, burst_bytes // bus_bytes, BURST_OVERHEAD_CYCLES) * 8 / self.bits  # H6
-        banks = int(point["banks"])
         levels = (
-            StorageLevel(
-                "DRAM",
-                LevelKind.DRAM,
-                word_bits=self.bits,
-                read_bandwidth_words_per_cycle=words,
-                write_bandwidth_words_per_cycle=words,
-                ports=Ports.SHARED,
-            ),
-            StorageLevel(
-                "Scratchpad",
-                capacity_bytes=int(point["scratchpad_kib"]) * 1024.0,
-                word_bits=SCRATCHPAD_WORD_BITS,
-                banks=banks,
-                read_bandwidth_words_per_cycle=float(banks),  # H5
-                write_bandwidth_words_per_cycle=float(banks),
-                fanout=Fanout(cols, rows, links),
+            dram_level(self.bits, words),
+            scratchpad_level(
+                int(point["scratchpad_kib"]), int(point["banks"]), SCRATCHPAD_WORD_BITS, Fanout(cols, rows, links)
             ),
             StorageLevel(
                 "Local",
@@ -174,25 +161,29 @@ def core_of(space: DesignSpace, point: Mapping[str, Value]) -> Core:
     return space.builder.core(space.space.to_points(space.space.to_indices([point]))[0])
 
 
-def _small_core(name: str, kind: Kind, dataflows: Sequence[str]) -> DesignSpace:
-    """GEMMCore and GEMV core: square arrays whose side is a power of two."""
-    preset: dict[str, Value] = {
-        "pe": 16,
-        "links": "systolic",
-        "scratchpad_kib": 256,
-        "local_bytes": 64,
-        "banks": 4,
-        "bus_bits": 128,
-        "burst_bytes": 128,
-    }
+def _core_space(
+    name: str, kind: Kind, array: Sequence[AbstractParameter], times: int, dataflows: Sequence[str] = ()
+) -> DesignSpace:
+    """The space of one kind of core.
+
+    Args:
+        name: What the command line calls it.
+        kind: Its intrinsic.
+        array: Parameters of the array's shape; the preset is 16 wherever.
+        times: How many times what small cores have its memories, bus and bursts are at most.
+        dataflows: What the array may keep, where that can be chosen.
+    """
+    preset: dict[str, Value] = dict.fromkeys((p.name for p in array), 16)
+    preset |= {"links": "systolic", "scratchpad_kib": 256, "local_bytes": 64, "banks": 4}
+    preset |= {"bus_bits": 128, "burst_bytes": 128}
     parameters: list[AbstractParameter] = [
-        PowerOfTwo("pe", 8, 32),
+        *array,
         Categorical("links", LINK_CHOICES),
-        PowerOfTwo("scratchpad_kib", 128, 512),
-        PowerOfTwo("local_bytes", 64, 256),
+        PowerOfTwo("scratchpad_kib", 128, 512 * times),
+        PowerOfTwo("local_bytes", 64, 256 * times),
         Integer("banks", 1, 8),
-        PowerOfTwo("bus_bits", 64, 128),
-        PowerOfTwo("burst_bytes", 64, 128),
+        PowerOfTwo("bus_bits", 64, 128 * times),
+        PowerOfTwo("burst_bytes", 64, 128 * times),
     ]
     if dataflows:
         parameters.append(Categorical("dataflow", dataflows))
@@ -200,41 +191,19 @@ def _small_core(name: str, kind: Kind, dataflows: Sequence[str]) -> DesignSpace:
     return DesignSpace(name, Space(parameters, presets=[preset]), CoreBuilder(kind), partial_bits=32)
 
 
-def _large_core(name: str, kind: Kind) -> DesignSpace:
-    """ConvCore and DOT core: arrays of any shape."""
-    preset: dict[str, Value] = {
-        "pe_rows": 16,
-        "pe_cols": 16,
-        "links": "systolic",
-        "scratchpad_kib": 256,
-        "local_bytes": 64,
-        "banks": 4,
-        "bus_bits": 128,
-        "burst_bytes": 128,
-    }
-    parameters: list[AbstractParameter] = [
-        Integer("pe_rows", 4, 32),
-        Integer("pe_cols", 4, 32),
-        Categorical("links", LINK_CHOICES),
-        PowerOfTwo("scratchpad_kib", 128, 1024),
-        PowerOfTwo("local_bytes", 64, 512),
-        Integer("banks", 1, 8),
-        PowerOfTwo("bus_bits", 64, 256),
-        PowerOfTwo("burst_bytes", 64, 256),
-    ]
-    return DesignSpace(name, Space(parameters, presets=[preset]), CoreBuilder(kind), partial_bits=32)
+_SQUARE = (PowerOfTwo("pe", 8, 32),)
+_ANY_SHAPE = (Integer("pe_rows", 4, 32), Integer("pe_cols", 4, 32))
 
-
-GEMM_CORE = _small_core("gemmcore", Kind.GEMM, ["weight-stationary", "output-stationary"])
+GEMM_CORE = _core_space("gemmcore", Kind.GEMM, _SQUARE, 1, ["weight-stationary", "output-stationary"])
 """A matrix unit; a call multiplies blocks as large as the array."""
 
-GEMV_CORE = _small_core("gemvcore", Kind.GEMV, [])
+GEMV_CORE = _core_space("gemvcore", Kind.GEMV, _SQUARE, 1)
 """A matrix-vector unit, sums kept in the array."""
 
-DOT_CORE = _large_core("dotcore", Kind.DOT)
+DOT_CORE = _core_space("dotcore", Kind.DOT, _ANY_SHAPE, 2)
 """A dot-product unit as long as the array has PEs."""
 
-CONV_CORE = _large_core("convcore", Kind.CONV2D)
+CONV_CORE = _core_space("convcore", Kind.CONV2D, _ANY_SHAPE, 2)
 """A convolution unit: input channels along y, output channels along x, 3 x 3 weights in each local memory."""
 
 CORE_SPACES: dict[str, DesignSpace] = {s.name: s for s in (GEMM_CORE, GEMV_CORE, DOT_CORE, CONV_CORE)}

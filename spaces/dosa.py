@@ -22,6 +22,7 @@ from codesign.arch.architecture import (
 from codesign.arch.technology import apply_technology
 from codesign.arch.technology_files import load_technology
 from spaces.design import DesignSpace
+from spaces.levels import dram_level
 from spaces.parameters import Integer, PowerOfTwo, Value
 from spaces.space import Space
 
@@ -71,15 +72,7 @@ class DosaBuilder:
         per_sum = accumulator_pj(accumulator, side)
         columns = ACCUMULATOR_WORDS_PER_COLUMN * side
         levels = (
-            StorageLevel(
-                "DRAM",
-                LevelKind.DRAM,
-                word_bits=8,
-                read_bandwidth_words_per_cycle=DRAM_BYTES_PER_CYCLE,
-                write_bandwidth_words_per_cycle=DRAM_BYTES_PER_CYCLE,
-                ports=Ports.SHARED,
-                energy=_same(DRAM_PJ),
-            ),
+            dram_level(8, DRAM_BYTES_PER_CYCLE, _same(DRAM_PJ)),
             StorageLevel(
                 "Scratchpad",
                 capacity_bytes=scratchpad * 1024.0,
@@ -120,26 +113,14 @@ def _same(energy_pj: float) -> AccessEnergy:
 PRESET = {"pe": 16, "scratchpad_kib": 128, "accumulator_kib": 32}
 """Gemmini's default."""
 
-DOSA = DesignSpace(
-    name="dosa",
-    space=Space(
-        [Integer("pe", 1, 128), Integer("scratchpad_kib", 1, 1024), Integer("accumulator_kib", 1, 256)],
-        presets=[PRESET],
-    ),
-    builder=DosaBuilder(),
-    bits=8,
-    partial_bits=SUM_BITS,
-)
+
+def _space(name: str, size: type[Integer] | type[PowerOfTwo]) -> DesignSpace:
+    sizes = [size("pe", 1, 128), size("scratchpad_kib", 1, 1024), size("accumulator_kib", 1, 256)]
+    return DesignSpace(name, Space(sizes, presets=[PRESET]), DosaBuilder(), bits=8, partial_bits=SUM_BITS)
+
+
+DOSA = _space("dosa", Integer)
 """33,554,432 designs."""
 
-POWERS = DesignSpace(
-    name="dosa-powers",
-    space=Space(
-        [PowerOfTwo("pe", 1, 128), PowerOfTwo("scratchpad_kib", 1, 1024), PowerOfTwo("accumulator_kib", 1, 256)],
-        presets=[PRESET],
-    ),
-    builder=DosaBuilder(),
-    bits=8,
-    partial_bits=SUM_BITS,
-)
+POWERS = _space("dosa-powers", PowerOfTwo)
 """The 792 of them that the published random search draws from."""

@@ -37,7 +37,7 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Mod: operator.mod,
     ast.Pow: operator.pow,
 }
-_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Lt: operator.lt,
     ast.LtE: operator.le,
     ast.Gt: operator.gt,
@@ -165,7 +165,7 @@ def _check(node: ast.AST, text: str, where: str) -> None:
         ast.IfExp,
     )
     grouped = (ast.List, ast.Tuple, ast.Dict, ast.Subscript)
-    if not isinstance(node, (*plain, *grouped, *_BINARY, *_COMPARE, *_UNARY)):
+    if not isinstance(node, (*plain, *grouped, *_BINARY, *COMPARE, *_UNARY)):
         raise UserError(
             f"expected arithmetic, comparison, logic or a table, got {ast.unparse(node)!r}", where=f"{where}: {text!r}"
         )
@@ -222,7 +222,7 @@ def _compare(node: ast.Compare, values: Mapping[str, Any]) -> bool:
                     f"{left!r} and {other!r} cannot be compared: one is a text",
                     hint="YAML reads on, off, yes and no as true and false; put them in quotes to have texts",
                 )
-        if not _COMPARE[type(op)](left, right):
+        if not COMPARE[type(op)](left, right):
             return False
         left = right
     return True

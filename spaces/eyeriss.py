@@ -8,10 +8,11 @@ H1, H3, H4 and H6 of docs/reference/hardware-space.md.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from codesign.arch.architecture import Architecture, Arithmetic, Fanout, LevelKind, Links, Ports, StorageLevel
+from codesign.arch.architecture import Architecture, Arithmetic, Fanout, LevelKind, Links, StorageLevel
 from codesign.arch.technology import apply_technology
 from codesign.arch.technology_files import load_technology
 from spaces.design import DesignSpace
+from spaces.levels import dram_level
 from spaces.parameters import Ordinal, PowerOfTwo, Value
 from spaces.space import Space
 
@@ -48,14 +49,7 @@ class EyerissBuilder:
         capacity = int(point["buffer_kib"]) * 1024
         link = int(point["link_bits"]) * LINK_SHARE / DRAM_BITS
         levels = (
-            StorageLevel(
-                "DRAM",
-                LevelKind.DRAM,
-                word_bits=DRAM_BITS,
-                read_bandwidth_words_per_cycle=link,
-                write_bandwidth_words_per_cycle=link,
-                ports=Ports.SHARED,
-            ),
+            dram_level(DRAM_BITS, link),
             StorageLevel(
                 "GlobalBuffer",
                 capacity_bytes=float(capacity),

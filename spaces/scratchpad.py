@@ -23,9 +23,7 @@ from codesign.arch.architecture import (
     Architecture,
     Arithmetic,
     Fanout,
-    LevelKind,
     Links,
-    Ports,
     StorageLevel,
 )
 from codesign.arch.dram import effective_bandwidth
@@ -39,6 +37,7 @@ from codesign.arch.technology import (
 )
 from codesign.arch.technology_files import load_technology
 from spaces.design import DesignSpace
+from spaces.levels import dram_level, scratchpad_level
 from spaces.parameters import Categorical, Ordinal, PowerOfTwo, Value
 from spaces.space import Space
 
@@ -96,24 +95,13 @@ class ScratchpadBuilder:
         table = load_technology(self.technology)
         bus_bytes, beats = int(point["bus_bits"]) // 8, int(point["burst_beats"])
         bandwidth = effective_bandwidth(bus_bytes, beats, BURST_OVERHEAD_CYCLES)  # H6
-        banks = float(int(point["banks"]))
         levels = (
-            StorageLevel(
-                "DRAM",
-                LevelKind.DRAM,
-                word_bits=self.bits,
-                read_bandwidth_words_per_cycle=bandwidth * 8 / self.bits,
-                write_bandwidth_words_per_cycle=bandwidth * 8 / self.bits,
-                ports=Ports.SHARED,
-            ),
-            StorageLevel(
-                "Scratchpad",
-                capacity_bytes=int(point["scratchpad_kib"]) * 1024.0,
-                word_bits=SCRATCHPAD_WORD_BITS,
-                banks=int(point["banks"]),
-                read_bandwidth_words_per_cycle=banks,  # H5: every bank serves a read and a write port
-                write_bandwidth_words_per_cycle=banks,
-                fanout=Fanout(int(point["pe_cols"]), int(point["pe_rows"]), Links(point["links"])),
+            dram_level(self.bits, bandwidth * 8 / self.bits),
+            scratchpad_level(
+                int(point["scratchpad_kib"]),
+                int(point["banks"]),
+                SCRATCHPAD_WORD_BITS,
+                Fanout(int(point["pe_cols"]), int(point["pe_rows"]), Links(point["links"])),
             ),
             StorageLevel(
                 "Local",

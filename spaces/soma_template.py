@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
-from codesign.arch.architecture import Architecture, Arithmetic, Fanout, LevelKind, Ports, StorageLevel
+from codesign.arch.architecture import Architecture, Arithmetic, Fanout, StorageLevel
 from codesign.arch.technology import apply_technology
 from codesign.arch.technology_files import load_technology
 from codesign.scheduling.soma.model.hardware import CLOUD, EDGE, MIB, SomaHardware
+from spaces.levels import dram_level
 from spaces.parameters import PowerOfTwo, Value
 from spaces.space import Space
 
@@ -55,14 +56,7 @@ class SomaSpace:
         bandwidth = hardware.dram_bytes_per_cycle * 8 / self.bits
         local = hardware.al1.capacity_bytes + hardware.wl1.capacity_bytes + hardware.ol1.capacity_bytes
         levels = (
-            StorageLevel(
-                "DRAM",
-                LevelKind.DRAM,
-                word_bits=self.bits,
-                read_bandwidth_words_per_cycle=bandwidth,
-                write_bandwidth_words_per_cycle=bandwidth,
-                ports=Ports.SHARED,
-            ),
+            dram_level(self.bits, bandwidth),
             StorageLevel(
                 "GBUF",
                 capacity_bytes=float(hardware.gbuf.capacity_bytes),

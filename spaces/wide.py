@@ -16,13 +16,13 @@ from codesign.arch.architecture import (
     Fanout,
     LevelKind,
     Links,
-    Ports,
     StorageLevel,
 )
 from codesign.arch.dram import effective_bandwidth
 from codesign.arch.technology import apply_technology
 from codesign.arch.technology_files import load_technology
 from spaces.design import DesignSpace
+from spaces.levels import dram_level, scratchpad_level
 from spaces.parameters import Categorical, Condition, Ordinal, PowerOfTwo, Value
 from spaces.scratchpad import DATAFLOWS, add_dma
 from spaces.space import Space
@@ -107,15 +107,7 @@ def _memory(bits: int, technology: str, device: str, clock_hz: float, channels: 
     burst_bytes = bus_bits // 8 * beats
     per_beat = effective_bandwidth(bus_bits // 8, beats, BURST_OVERHEAD_NS * GIGATRANSFERS[device])
     words = count * per_beat * GIGATRANSFERS[device] * 1e9 / clock_hz * 8 / bits
-    level = StorageLevel(
-        "DRAM",
-        LevelKind.DRAM,
-        word_bits=bits,
-        read_bandwidth_words_per_cycle=words,
-        write_bandwidth_words_per_cycle=words,
-        ports=Ports.SHARED,
-    )
-    alone = Architecture("memory", (level,), Arithmetic(bits=bits), clock_hz)
+    alone = Architecture("memory", (dram_level(bits, words),), Arithmetic(bits=bits), clock_hz)
     filled = apply_technology(alone, table, dram=device, dram_burst_bytes=burst_bytes, interconnect=False)
     return add_dma(filled, table, bus_bits * count, burst_bytes)
 
@@ -135,15 +127,7 @@ def _array(
 @cache
 def _scratchpad(technology: str, kib: int, banks: int, word_bits: int) -> StorageLevel:
     """A scratchpad with its figures; made once, for many designs share it."""
-    level = StorageLevel(
-        "Scratchpad",
-        capacity_bytes=kib * 1024.0,
-        word_bits=word_bits,
-        banks=banks,
-        read_bandwidth_words_per_cycle=float(banks),
-        write_bandwidth_words_per_cycle=float(banks),
-    )
-    return _filled(level, technology)
+    return _filled(scratchpad_level(kib, banks, word_bits), technology)
 
 
 @cache

@@ -6,7 +6,6 @@ Exit codes: 0 done (an infeasible result is a result), 2 a user's mistake, 1 a f
 
 import gc
 import importlib
-import importlib.util
 import os
 import sys
 from contextlib import suppress
@@ -16,6 +15,8 @@ import typer
 from typer.main import get_command
 
 from codesign.cli.compiling import tell_terminal
+from codesign.cli.inputs import warnings_to_stderr
+from codesign.cli.options import command
 from codesign.cli.plain_help import said_plainly
 from codesign.core.errors import UserError
 
@@ -74,13 +75,17 @@ def _root(
         typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
-    pass
+    warnings_to_stderr()
 
 
-def _register_commands() -> None:
-    for name in COMMANDS:
-        if importlib.util.find_spec(f"codesign.cli.{name}") is not None:
-            importlib.import_module(f"codesign.cli.{name}").register(app)
+def register_commands(to: typer.Typer = app, *names: str) -> None:
+    """Add commands to an application, all of them where none is named: each is `NAME_command` of `codesign.cli.NAME`."""
+    for name in names or COMMANDS:
+        found = getattr(importlib.import_module(f"codesign.cli.{name}"), f"{name}_command")
+        if isinstance(found, typer.Typer):
+            to.add_typer(found, name=name)
+        else:
+            command(to, name)(found)
 
 
 RENAMED_OPTIONS = {
@@ -137,7 +142,7 @@ def join_lists(arguments: list[str]) -> list[str]:
 def main() -> None:
     """Run the command line and exit with its code."""
     gc.set_threshold(20_000, 20, 50)  # else what is imported is looked through dozens of times
-    _register_commands()
+    register_commands()
     tell_terminal(sys.argv[1:])
     try:
         root = said_plainly(get_command(app))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from codesign.cli.compiling import echo_json
-from codesign.cli.options import Fields, Flag, OutputFormat, check_format, command
+from codesign.cli.options import Fields, Flag, OutputFormat
 from codesign.library.build_options import BuildOptions
 
 if TYPE_CHECKING:
@@ -17,12 +17,7 @@ _HARDWARE = Flag(panel="Hardware")
 _DONE = dict.fromkeys(("simulate", "synthesize", "power", "simulator", "host_driver"), _HARDWARE)
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    command(app)(build)
-
-
-def build(
+def build_command(
     what: Annotated[
         list[str] | None,
         typer.Argument(
@@ -46,7 +41,6 @@ def build(
 
     codesign build --space convcore --network digits_int8.onnx --host-driver --simulate
     """
-    check_format(output_format)
     from codesign.library.building import build as build_hardware
 
     built = build_hardware(what or (), out, options)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from codesign.cli.compiling import echo_json
-from codesign.cli.options import check_format
+from codesign.cli.options import OutputFormat
 from codesign.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -23,50 +23,45 @@ _PARTS = {
 }
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
+def calibrate_command(
+    measurements: Annotated[
+        Path,
+        typer.Argument(
+            help="CSV with columns architecture, problem, mapping (files, relative to the CSV), cycles; hardware groups rows."
+        ),
+    ],
+    table: Annotated[str, typer.Option("--timing-table", help="Name or YAML file of the table to start from.")],
+    fit: Annotated[
+        list[str],
+        typer.Option(
+            help="Constant to fit: fill_drain_cycles, issue_cycles, run_cycles, or LEVEL.read_startup_cycles and the like; repeat."
+        ),
+    ],
+    output_format: OutputFormat = "text",
+    out: Annotated[Path | None, typer.Option(help="Write the fitted table to this YAML file.")] = None,
+) -> None:
+    """Fit named constants of a timing table to measured cycles, with intervals and errors on hardware left out.
 
-    @app.command()
-    def calibrate(
-        measurements: Annotated[
-            Path,
-            typer.Argument(
-                help="CSV with columns architecture, problem, mapping (files, relative to the CSV), cycles; hardware groups rows."
-            ),
-        ],
-        table: Annotated[str, typer.Option("--timing-table", help="Name or YAML file of the table to start from.")],
-        fit: Annotated[
-            list[str],
-            typer.Option(
-                help="Constant to fit: fill_drain_cycles, issue_cycles, run_cycles, or LEVEL.read_startup_cycles and the like; repeat."
-            ),
-        ],
-        output_format: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
-        out: Annotated[Path | None, typer.Option(help="Write the fitted table to this YAML file.")] = None,
-    ) -> None:
-        """Fit named constants of a timing table to measured cycles, with intervals and errors on hardware left out.
+    Refuses to fit more constants than the measured rows can tell apart.
 
-        Refuses to fit more constants than the measured rows can tell apart.
+    For example:
 
-        For example:
+    codesign calibrate measured.csv --timing-table mine.yaml --fit fill_drain_cycles --fit DRAM.read_startup_cycles
+    """
+    from codesign.timing.calibrate import FitProblem, coarse_start, fit_constants, leave_one_group_out, refuse_blind
+    from codesign.timing.table import load_timing
 
-        codesign calibrate measured.csv --timing-table mine.yaml --fit fill_drain_cycles --fit DRAM.read_startup_cycles
-        """
-        check_format(output_format)
-        from codesign.timing.calibrate import FitProblem, coarse_start, fit_constants, leave_one_group_out, refuse_blind
-        from codesign.timing.table import load_timing
-
-        timing = load_timing(table)
-        rows = read_measurements(measurements)
-        start = {name: max(1.0, _value(timing, name)) for name in fit}
-        problem = FitProblem(tuple(fit), start, _Predictor(rows, timing), _cycles(rows))
-        problem = coarse_start(problem)
-        found = refuse_blind(fit_constants(problem))
-        groups = [row.hardware for row in rows]
-        folds = leave_one_group_out(problem, groups) if len(set(groups)) > 1 else None
-        if out is not None:
-            _write(out, timing, found, measurements)
-        _show(rows, found, folds, output_format)
+    timing = load_timing(table)
+    rows = read_measurements(measurements)
+    start = {name: max(1.0, _value(timing, name)) for name in fit}
+    problem = FitProblem(tuple(fit), start, _Predictor(rows, timing), _cycles(rows))
+    problem = coarse_start(problem)
+    found = refuse_blind(fit_constants(problem))
+    groups = [row.hardware for row in rows]
+    folds = leave_one_group_out(problem, groups) if len(set(groups)) > 1 else None
+    if out is not None:
+        _write(out, timing, found, measurements)
+    _show(rows, found, folds, output_format)
 
 
 @dataclass(frozen=True)

@@ -5,18 +5,11 @@ from typing import Annotated
 
 import typer
 
-from codesign.cli.inputs import warnings_to_stderr
-from codesign.cli.options import command
 from codesign.core.errors import UserError, unknown_name
 from codesign.library.arguments import Sources
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    command(app)(convert)
-
-
-def convert(
+def convert_command(
     to: Annotated[str, typer.Option(help="own or timeloop.")],
     out: Annotated[Path, typer.Option(help="Folder to write arch.yaml, problem.yaml, mapping.yaml ... to.")],
     files: Annotated[
@@ -52,7 +45,6 @@ def convert(
     targets = {d.value: d for d in (Dialect.OWN, Dialect.TIMELOOP)}
     if to not in targets:
         raise unknown_name("form", to, targets, where="--to")
-    warnings_to_stderr()
     inputs = sources.resolve(files)
     if targets[to] is Dialect.TIMELOOP:
         texts = timeloop_files(inputs, allow_added=not no_added_levels)
@@ -62,7 +54,9 @@ def convert(
         texts = to_files(inputs, targets[to])
     if not texts:
         raise UserError(
-            "nothing to write", where=", ".join(files or []), hint="constraints and energies need an architecture"
+            "nothing to write",
+            where=", ".join(files or []) or "no files given",
+            hint="constraints and energies need an architecture",
         )
     for name, text in texts.items():
         write_atomic(out / name, text)

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+import typer
 from rich.console import Console
 from rich.table import Table
 
@@ -42,6 +43,11 @@ def print_cost(computation: Computation, architecture: Architecture, cost: "Cost
     if cost.zero_macs is not None:
         console.print(_zeros_table(cost, cost.zero_macs))
     console.print(_level_table(architecture, cost))
+
+
+def print_infeasible(reason: object) -> None:
+    """Why there is no result."""
+    typer.echo(f"infeasible: {reason}")
 
 
 def print_provenance(console: Console, architecture: Architecture) -> None:

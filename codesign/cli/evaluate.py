@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 
 from codesign.cli.compiling import echo_json
-from codesign.cli.inputs import warnings_to_stderr
-from codesign.cli.options import Fields, Flag, OutputFormat, check_format, command, refuse
+from codesign.cli.options import Fields, Flag, OutputFormat, refuse
 from codesign.cli.whole_network import NetworkRequest, Output, run_evaluate, run_map
 from codesign.core.errors import UserError, unknown_name
 from codesign.evaluation.specification import BEST, PARETO, PER_DESIGN
@@ -16,13 +15,8 @@ from codesign.library.arguments import Sources
 from codesign.library.map_options import MapOptions
 
 if TYPE_CHECKING:
-    from codesign.arch.architecture import Architecture
-    from codesign.cost.arrays import Reuse
-    from codesign.cost.cost import Cost, Infeasible
+    from codesign.cost.cost import Infeasible
     from codesign.formats.load import Inputs
-    from codesign.library.timing import TimingOptions
-    from codesign.mapping.mapping import Mapping
-    from codesign.workloads.computation import Computation
 
 
 @dataclass(frozen=True)
@@ -55,12 +49,7 @@ _FIELDS = Fields(
 """What is read where mappings are given."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    command(app)(evaluate)
-
-
-def evaluate(
+def evaluate_command(
     files: Annotated[
         list[str] | None,
         typer.Argument(
@@ -85,8 +74,6 @@ def evaluate(
 
     codesign evaluate --network resnet18 --arch arch.yaml --mappings runs/mapped/mappings
     """
-    check_format(output_format)
-    warnings_to_stderr()
     output = Output(output_format == "json", whole.out)
     if network.network is not None and whole.per_design == PARETO:
         given = {
@@ -136,7 +123,7 @@ def _show_trade_offs(files: list[str] | None, sources: Sources, network: Network
     _, architecture = sources.hardware(files)
     found = trade_offs(network.load(architecture), architecture)
     if isinstance(found, Infeasible):
-        print_infeasible(found)
+        _show_infeasible(found, as_json)
     elif as_json:
         from codesign.cli.cost_text import provenance_document
 
@@ -150,59 +137,27 @@ def _show_trade_offs(files: list[str] | None, sources: Sources, network: Network
 
 
 def _evaluate_layer(inputs: "Inputs", search: MapOptions, as_json: bool) -> None:
-    from codesign.cost.cost import Infeasible
-    from codesign.cost.cost import evaluate as evaluate_mapping
+    from codesign.cli.cost_text import print_cost, provenance_document
+    from codesign.cli.timing import print_run
+    from codesign.library.mapping import evaluate_layer
 
     architecture, computation = inputs.need_architecture(), inputs.need_computation()
-    mapping, rule = inputs.need_mapping(), search.rule
-    cost = evaluate_mapping(computation, architecture, mapping, reuse=rule, imperfect=search.imperfect)
-    if search.timing.event and not isinstance(cost, Infeasible):
-        show_timed(search.timing, computation, architecture, mapping, cost, rule, as_json)
+    found = evaluate_layer(computation, architecture, inputs.need_mapping(), search)
+    if found.infeasible is not None:
+        _show_infeasible(found.infeasible, as_json)
     elif as_json:
-        document = cost.to_json()
-        if not isinstance(cost, Infeasible):
-            from codesign.cli.cost_text import provenance_document
-
-            document |= {"latency_s": cost.latency_cycles / architecture.clock_hz, "reuse": rule.name.lower()}
-            document |= provenance_document(architecture)
-        echo_json(document, indent=1)
-    elif isinstance(cost, Infeasible):
-        print_infeasible(cost)
+        document = {**found.cost.to_json(), "latency_s": found.latency_s, **found.event_json()}
+        echo_json({**document, "reuse": search.rule.name.lower(), **provenance_document(architecture)}, indent=1)
     else:
-        from codesign.cli.cost_text import print_cost
+        print_cost(computation, architecture, found.cost)
+        if found.run is not None:
+            print_run(found.cost, found.run, architecture)
 
-        print_cost(computation, architecture, cost)
 
+def _show_infeasible(reason: "Infeasible", as_json: bool) -> None:
+    from codesign.cli.cost_text import print_infeasible
 
-def show_timed(
-    timed: "TimingOptions",
-    computation: "Computation",
-    architecture: "Architecture",
-    mapping: "Mapping",
-    cost: "Cost",
-    rule: "Reuse",
-    as_json: bool,
-) -> None:
-    """Print a mapping's cost with its simulated run beside it."""
-    from codesign.cli.timing import print_run
-    from codesign.cost.cost import Infeasible
-    from codesign.library.timing import event_document
-
-    run, seconds = timed.run(computation, architecture, mapping, rule)
-    if isinstance(run, Infeasible):
-        print_infeasible(run)
-    elif as_json:
-        from codesign.cli.cost_text import provenance_document
-
-        document = cost.to_json() | event_document(cost, run, architecture, seconds) | provenance_document(architecture)
-        echo_json({**document, "reuse": rule.name.lower()}, indent=1)
+    if as_json:
+        echo_json(reason.to_json(), indent=1)
     else:
-        from codesign.cli.cost_text import print_cost
-
-        print_cost(computation, architecture, cost)
-        print_run(cost, run, architecture)
-
-
-def print_infeasible(reason: "Infeasible") -> None:
-    """Why there is no result."""
-    typer.echo(f"infeasible: {reason}")
+        print_infeasible(reason)

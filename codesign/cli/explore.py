@@ -8,7 +8,7 @@ import typer
 
 from codesign.cli.compiling import echo_json
 from codesign.cli.explore_options import Choices, Fidelity, Judge, Search, Workers, Workload
-from codesign.cli.options import asked, check_format, command
+from codesign.cli.options import asked, check_format
 from codesign.cli.study_location import Storage, StudyName
 from codesign.core.errors import UserError
 
@@ -72,19 +72,16 @@ class SpaceFlags:
     technology: str | None = asked(None, shown="the space's")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    command(app)(explore)
-
-
-def explore(
+def explore_command(
     file: StudyFile = None,
     *,
     workload: Workload,
     place: PlaceFlags,
     space: SpaceFlags,
     search: Search,
-    output_format: Annotated[str, typer.Option("--format", help="text or json (of the front).")] = "text",
+    output_format: Annotated[
+        str, typer.Option("--format", help="text or json (of the front).", callback=check_format)
+    ] = "text",
     choices: Choices,
     judge: Judge,
     fidelity: Fidelity,
@@ -115,11 +112,8 @@ def explore(
     codesign explore --network vgg16 --storage postgresql://me@server/studies --out runs/d
     """
     from codesign.cli.exploring import run_explore
-    from codesign.cli.inputs import warnings_to_stderr
     from codesign.library.studies import front_json
 
-    check_format(output_format)
-    warnings_to_stderr()
     flags: JsonObject = {
         "workload": workload,
         "place": place.to_json(),

@@ -2,15 +2,14 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 from codesign.cli.inputs import counted
 from codesign.cli.tables import counting_bar, make_table
-from codesign.evaluation.metrics import UNITS, format_si, unit_of
+from codesign.evaluation.metrics import UNITS, figures_text, format_si, unit_of
 from codesign.optim.certificate import Certificate
 from codesign.study.contended import CONTENTION_FILE
 from codesign.study.mapping_front import MAPPING_FRONT_FILE
@@ -179,9 +178,7 @@ def finish(study: Study, out: Path, console: Console) -> None:
     curve_reference = study.reference_point()
     if curve_reference is not None:
         hypervolume = hypervolume_curve(study.values(study.trials), curve_reference)[-1]
-        reference = ", ".join(
-            f"{format_si(r, unit_of(o))}" for r, o in zip(curve_reference, study.objectives, strict=True)
-        )
+        reference = figures_text(curve_reference, study.objectives)
         console.print(f"hypervolume {hypervolume:.4f} decades^{len(study.objectives)}, reference point ({reference})")
     budget = MACHINE_SHARE * sum(trial.seconds for trial in study.trials)
     path = write_report(study, machine_seconds=budget if budget >= LEAST_SECONDS else 0.0)
@@ -254,7 +251,7 @@ def _why_empty(study: Study) -> str:
     parts = ["designs without a valid mapping or schedule: " + "; ".join(reasons)] if reasons else []
     judged = [t for t in study.trials if not t.infeasible]
     for bound in study.constraints if judged else ():
-        kept = sum(bool(bound.satisfied(np.array([t.metrics[bound.metric]]))[0]) for t in judged)
+        kept = sum(bound.kept_by(t.metrics) for t in judged)
         parts.append(f"{bound} kept by {kept} of {len(judged)}")
     return "; ".join(parts)
 
@@ -262,5 +259,4 @@ def _why_empty(study: Study) -> str:
 def _note(study: Study, trial: Trial) -> str:
     if trial.infeasible is not None:
         return f"last: infeasible ({trial.reason})"
-    figures: Any = (format_si(trial.metrics[o], unit_of(o)) for o in study.objectives)
-    return "last: " + ", ".join(figures)
+    return "last: " + figures_text([trial.metrics[o] for o in study.objectives], study.objectives)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from codesign.cli.compiling import echo_json
-from codesign.cli.inputs import counted, warnings_to_stderr
+from codesign.cli.inputs import counted
 from codesign.cli.map_options import ACCELFORGE, TIMELOOP, ZIGZAG, MapRules, Search
-from codesign.cli.options import OutputFormat, check_format, command, given_flags, refuse
+from codesign.cli.options import OutputFormat, given_flags, refuse
 from codesign.cli.whole_network import NetworkRequest, Output, run_map
 from codesign.core.errors import UserError
 from codesign.core.json_types import JsonObject
@@ -18,21 +18,11 @@ from codesign.library.arguments import Sources
 from codesign.library.map_options import MapOptions
 
 if TYPE_CHECKING:
-    from codesign.core.goals import Objective
-    from codesign.cost.arrays import Reuse
-    from codesign.formats.load import Inputs
-    from codesign.library.timing import TimingOptions
-    from codesign.mappers.protocol import MapResult, MipReport
-    from codesign.mapping.constraints import MappingProblem
-    from codesign.workloads.computation import Computation
+    from codesign.library.mapped import MappedLayer
+    from codesign.mappers.protocol import MipReport
 
 DEFAULT_MAPPER = "anneal"
 """Search for one layer's mapping where none is named."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    command(app, "map")(map_command)
 
 
 def map_command(
@@ -63,8 +53,6 @@ def map_command(
 
     codesign map --network resnet18 --arch my_arch.yaml --out runs/mapped
     """
-    check_format(output_format)
-    warnings_to_stderr()
     output = Output(output_format == "json", out)
     if network.network is not None:
         _map_network(files, sources, network, rules, search, output)
@@ -122,6 +110,8 @@ def _map_layer(
     search: MapOptions,
     output: Output,
 ) -> None:
+    from codesign.cli.cost_text import provenance_document
+    from codesign.library.mapping import map_problem
     from codesign.mapping.constraints import MappingProblem
 
     search = rules.named(search, DEFAULT_MAPPER)
@@ -130,22 +120,17 @@ def _map_layer(
     if rules.certificate is not None:
         _refuse_certificate(rules, search)
     problem = MappingProblem(inputs.need_computation(), inputs.need_architecture(), constraints, search.imperfect)
-    searcher, goal, rule = search.searcher(problem.architecture), search.goal, search.rule
-    result = searcher.map(problem, goal, budget=search.budget, seed=search.seed, reuse=rule)
+    found = map_problem(problem, search)
     if rules.certificate is not None:
-        _certify(rules.certificate, problem, goal, result, uneven=search.uneven)
-    names = {"mapper": str(search.mapper), "objective": goal.value}
+        _certify(rules.certificate, found)
     if output.out is not None:
-        _write(output.out, result, inputs.need_computation(), names["mapper"], goal.value)
-    if search.timing.event and result.mapping is not None and result.cost is not None:
-        _show_timed(search.timing, inputs, result, rule, output.as_json, names)
-    elif output.as_json:
-        from codesign.cli.cost_text import provenance_document
-
-        document = {**result.to_json(), **names, "reuse": rule.name.lower()}
-        echo_json(document | provenance_document(problem.architecture), indent=1)
+        _write(output.out, found)
+    if output.as_json:
+        asked = {"mapper": str(search.mapper), "objective": search.goal.value, "reuse": search.rule.name.lower()}
+        provenance = provenance_document(problem.architecture)
+        echo_json({**found.result.to_json(), **found.event_json(), **asked, **provenance}, indent=1)
     else:
-        _print(inputs, result, output.out)
+        _print(found, output.out)
 
 
 def _refuse_certificate(rules: MapRules, search: MapOptions, default: str = DEFAULT_MAPPER) -> None:
@@ -160,89 +145,47 @@ def _refuse_certificate(rules: MapRules, search: MapOptions, default: str = DEFA
     refuse(given, "--certificate")
 
 
-def _certify(path: Path, problem: "MappingProblem", goal: "Objective", result: "MapResult", *, uneven: bool) -> None:
+def _certify(path: Path, found: "MappedLayer") -> None:
     """Write the certificate of a proven mapping; searches of imperfect factors or uneven mappings may leave a gap, which it then says."""
     from codesign.core.files import write_atomic
-    from codesign.core.goals import Proof
-    from codesign.verify import certificate
-    from codesign.verify.even.claims import certify
 
-    near = (problem.imperfect or uneven) and result.proof is Proof.GAP
-    if result.mapping is None or not (result.proof is Proof.OPTIMAL or near):
-        gap = "no mapping was found" if result.mapping is None else f"the mapping is not proven ({result.proof.value})"
+    if not found.certifiable:
+        gap = "no mapping was found" if found.mapping is None else f"the mapping is not proven ({found.proof.value})"
         raise UserError(f"{path} is not written: {gap}", hint="a certificate needs a search that ends with a proof")
-    given = certify(problem, goal, result.mapping, result.shown(goal), uneven=uneven)
-    write_atomic(path, json.dumps(certificate(given), indent=1) + "\n")
+    write_atomic(path, json.dumps(found.certificate(), indent=1) + "\n")
 
 
-def _show_timed(
-    timed: "TimingOptions",
-    inputs: "Inputs",
-    result: "MapResult",
-    rule: "Reuse",
-    as_json: bool,
-    more: dict[str, str],
-) -> None:
-    from codesign.cli.evaluate import print_infeasible
-    from codesign.cli.timing import print_run
-    from codesign.cost.cost import Infeasible
-    from codesign.library.timing import event_document
-
-    assert result.mapping is not None and result.cost is not None
-    computation, architecture = _padded(inputs.need_computation(), result), inputs.need_architecture()
-    run, seconds = timed.run(computation, architecture, result.mapping, rule)
-    if isinstance(run, Infeasible):
-        print_infeasible(run)
-        return
-    if as_json:
-        document = result.to_json() | event_document(result.cost, run, architecture, seconds + result.seconds)
-        from codesign.cli.cost_text import provenance_document
-
-        document |= {**more, "reuse": rule.name.lower()} | provenance_document(architecture)
-        echo_json(document, indent=1)
-        return
-    _print(inputs, result, None)
-    print_run(result.cost, run, architecture)
-
-
-def _padded(computation: "Computation", result: "MapResult") -> "Computation":
-    """The computation that the mapping is one of."""
-    if result.padding is None:
-        return computation
-    return computation.with_bounds(**{dim: size for dim, _, size in result.padding.changed})
-
-
-def _write(out: Path, result: "MapResult", computation: "Computation", mapper: str, objective: str) -> None:
+def _write(out: Path, found: "MappedLayer") -> None:
     from codesign.core.files import write_atomic
     from codesign.formats.documents import dump_yaml
     from codesign.mapping.files import mapping_to_json
 
-    if result.mapping is None or result.cost is None:
+    if found.mapping is None:
         typer.echo(f"no mapping was found; {out} is not written", err=True)
         return
-    cost = result.cost
+    cost, padding, options = found.cost, found.result.padding, found.options
     comment = (
-        f"{mapper}, {objective}: {cost.latency_cycles} cycles, {cost.energy_pj:.6g} pJ, EDP {cost.edp:.6g} pJ x cycle"
+        f"{options.mapper}, {options.goal.value}: {cost.latency_cycles} cycles, {cost.energy_pj:.6g} pJ, "
+        f"EDP {cost.edp:.6g} pJ x cycle"
     )
-    content: JsonObject = {"mapping": mapping_to_json(result.mapping)}
-    if result.padding is not None and result.padding.changed:
+    content: JsonObject = {"mapping": mapping_to_json(found.mapping)}
+    if padding is not None and padding.changed:
         from codesign.workloads.files import computation_to_json
 
-        comment += f"; bounds are padded, so the padded problem stands here too ({result.padding.waste:.2%} more work)"
-        content = {"problem": computation_to_json(_padded(computation, result)), **content}
+        comment += f"; bounds are padded, so the padded problem stands here too ({padding.waste:.2%} more work)"
+        content = {"problem": computation_to_json(found.mapped_computation), **content}
     write_atomic(out, dump_yaml(content, comment=comment))
 
 
-def _print(inputs: "Inputs", result: "MapResult", out: Path | None) -> None:
-    from codesign.cli.cost_text import print_cost
-    from codesign.cli.evaluate import print_infeasible
+def _print(found: "MappedLayer", out: Path | None) -> None:
+    from codesign.cli.cost_text import print_cost, print_infeasible
+    from codesign.cli.timing import print_run
 
+    result = found.result
     if result.cost is not None:
-        print_cost(_padded(inputs.need_computation(), result), inputs.need_architecture(), result.cost)
-    elif result.infeasible is not None:
-        print_infeasible(result.infeasible)
+        print_cost(found.mapped_computation, found.architecture, result.cost)
     else:
-        typer.echo("infeasible: no mapping exists")
+        print_infeasible(result.infeasible or "no mapping exists")
     gap = f", gap {result.gap:.3%}" if result.gap is not None else ""
     typer.echo(
         f"{counted(result.evaluated, 'mapping')} scored in {result.seconds:.2f} s; proof: {result.proof.value}{gap}"
@@ -255,6 +198,8 @@ def _print(inputs: "Inputs", result: "MapResult", out: Path | None) -> None:
             f"padded: {changed} ({result.padding.waste:.2%} more work); {result.padding.tried} paddings tried; "
             f"proof: {result.padding.proof}"
         )
+    if found.run is not None:
+        print_run(found.cost, found.run, found.architecture)
     if out is not None and result.mapping is not None:
         typer.echo(f"mapping written to {out}")
 

@@ -22,10 +22,9 @@ def map_looptree(files: Sequence[str], search: "MapOptions", output: "Output", c
         UserError: A file is missing or not AccelForge's, or something in it is not supported.
     """
     from codesign.core.files import write_atomic
-    from codesign.library.looptree_files import UnevenSearch, map_accelforge
+    from codesign.library.looptree_files import map_accelforge
 
-    wanted = UnevenSearch(search.goal.value, search.time_limit_s, search.imperfect, certificate is not None)
-    found, proof = map_accelforge(files, wanted)
+    found, proof = map_accelforge(files, search, certify=certificate is not None)
     if certificate is not None:
         write_atomic(certificate, json.dumps(proof, indent=1) + "\n")
     if output.out is not None:

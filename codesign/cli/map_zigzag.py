@@ -53,8 +53,7 @@ def _write(out: Path, result: "OrderResult", mapper: str, goal: "Objective") -> 
 
 
 def _print(result: "OrderResult") -> None:
-    from codesign.cli.cost_text import provenance_line
-    from codesign.cli.evaluate import print_infeasible
+    from codesign.cli.cost_text import print_infeasible, provenance_line
 
     if result.mapping is None or result.cost is None:
         if result.infeasible is not None:

@@ -8,7 +8,7 @@ it is read, as `asked` or as ``Annotated[type, typer.Option(...)]``.
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from types import NoneType
@@ -25,7 +25,18 @@ Given: TypeAlias = dict[str, object]
 """Values of a command's parameters, by name."""
 
 
-OutputFormat = Annotated[str, typer.Option("--format", help="text or json.")]
+def check_format(output_format: str) -> str:
+    """Refuse a `--format` other than text and json.
+
+    Raises:
+        UserError: It is another.
+    """
+    if output_format not in ("text", "json"):
+        raise UserError(f"--format must be text or json, got {output_format!r}")
+    return output_format
+
+
+OutputFormat = Annotated[str, typer.Option("--format", help="text or json.", callback=check_format)]
 
 
 def command(app: typer.Typer, name: str | None = None) -> Callable[[F], F]:
@@ -199,12 +210,16 @@ def option(panel: str, *names: str, **settings: Any) -> Any:
     return typer.Option(*names, rich_help_panel=panel, **settings)
 
 
-def given_flags(group: Any) -> dict[str, bool]:
-    """By flag, whether a field of a group differs from its default."""
+def given_flags(group: Any, besides: Collection[str] = ()) -> dict[str, bool]:
+    """By flag, whether a field of a group differs from its default; those `besides` are left out."""
     hints = get_type_hints(type(group), include_extras=True)
-    return {
-        _flag(item, hints[item.name]): getattr(group, item.name) not in (item.default, []) for item in fields(group)
-    }
+    asked_for = [item for item in fields(group) if item.name not in besides]
+    return {_flag(item, hints[item.name]): getattr(group, item.name) not in (item.default, []) for item in asked_for}
+
+
+def first_given(group: Any, besides: Collection[str] = ()) -> str | None:
+    """The flag of the first field of a group that differs from its default, those `besides` left out."""
+    return next((flag for flag, present in given_flags(group, besides).items() if present), None)
 
 
 def _flag(item: Field[Any], hint: Any) -> str:
@@ -228,13 +243,3 @@ def refuse(given: dict[str, bool], beside: str, hint: str | None = None) -> None
     for flag, present in given.items():
         if present:
             raise UserError(f"{flag} plays no part with {beside}", hint=hint or f"leave out {flag} or {beside}")
-
-
-def check_format(output_format: str) -> None:
-    """Refuse a `--format` other than text and json.
-
-    Raises:
-        UserError: It is another.
-    """
-    if output_format not in ("text", "json"):
-        raise UserError(f"--format must be text or json, got {output_format!r}")

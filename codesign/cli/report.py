@@ -9,12 +9,7 @@ from codesign.cli.study_location import Place, Storage, StudyName, open_study
 from codesign.core.errors import UserError
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command()(report)
-
-
-def report(
+def report_command(
     place: Place = None,
     out: Annotated[
         Path | None, typer.Option(help="Page to write (.html), or its folder; default: the study's folder.")
@@ -62,14 +57,12 @@ def report(
         print_front(opened, console)
         console.print(f"report: {write_report(opened, space=space, path=_page(out))}")
         return
-    from codesign.cli.inputs import warnings_to_stderr
     from codesign.report.export import export_design as write_design
 
     if to is None:
         raise UserError("--export-design needs --to, the folder to write to")
     if out is not None:
         raise UserError("--out is where the page goes; a design goes to --to")
-    warnings_to_stderr()
     files = write_design(opened, export_design, to, space=space, allow_added=not no_added_levels)
     console.print(f"{len(files)} files written to {to}; start from {files[0]}")
 

@@ -5,14 +5,10 @@ names they answer to and which options they read. An option that the chosen sche
 """
 
 import importlib
-import importlib.util
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Protocol, cast
 
-import typer
-
-from codesign.cli.inputs import warnings_to_stderr
-from codesign.cli.options import check_format, command
+from codesign.cli.options import first_given
 from codesign.cli.schedule_options import ScheduleOptions
 from codesign.core.errors import UserError, unknown_name
 
@@ -32,48 +28,7 @@ DEFAULT_SCHEDULER = "soma"
 """Where the options imply none."""
 
 
-def _families() -> dict[str, SchedulerFamily]:
-    found: dict[str, SchedulerFamily] = {}
-    for module_name in FAMILIES:
-        if importlib.util.find_spec(f"codesign.cli.{module_name}") is None:
-            continue
-        family = cast(SchedulerFamily, importlib.import_module(f"codesign.cli.{module_name}"))
-        found.update(dict.fromkeys(family.SCHEDULERS, family))
-    return found
-
-
-def _dispatch(options: ScheduleOptions) -> None:
-    families = _families()
-    if not options.scheduler:
-        from codesign.cli.schedule_cosma import implied
-
-        options = replace(options, scheduler=implied(options) or DEFAULT_SCHEDULER)
-    if len(options.scheduler.replace(",", " ").split()) > 1:
-        from codesign.cli import schedule_compare
-
-        if options.timing is not None:
-            raise UserError("--timing is used with one scheduler", hint=f"got {options.scheduler!r}")
-        warnings_to_stderr()
-        schedule_compare.run(options)
-        return
-    if options.scheduler not in families:
-        raise unknown_name("scheduler", options.scheduler, families)
-    family = families[options.scheduler]
-    reads = family.SCHEDULERS[options.scheduler] | {"scheduler", "output_format"}
-    for option in fields(options):
-        if option.name not in reads and getattr(options, option.name) is not None:
-            flag = "--" + option.name.replace("_", "-")
-            raise UserError(f"{flag} is not used by scheduler {options.scheduler!r}", hint="leave it out")
-    warnings_to_stderr()
-    family.run(options)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    command(app)(schedule)
-
-
-def schedule(options: ScheduleOptions) -> None:
+def schedule_command(options: ScheduleOptions) -> None:
     """Schedule a whole network on one accelerator: fusion, order, DRAM traffic, scratchpad addresses.
 
     For example:
@@ -84,5 +39,25 @@ def schedule(options: ScheduleOptions) -> None:
 
     codesign schedule --network resnet50 --arch soma-edge --scheduler soma cosma --batch 1
     """
-    check_format(options.output_format)
-    _dispatch(options)
+    families: dict[str, SchedulerFamily] = {}
+    for module_name in FAMILIES:
+        family = cast(SchedulerFamily, importlib.import_module(f"codesign.cli.{module_name}"))
+        families |= dict.fromkeys(family.SCHEDULERS, family)
+    if not options.scheduler:
+        from codesign.cli.schedule_cosma import implied
+
+        options = replace(options, scheduler=implied(options) or DEFAULT_SCHEDULER)
+    if len(options.scheduler.replace(",", " ").split()) > 1:
+        from codesign.cli import schedule_compare
+
+        if options.timing is not None:
+            raise UserError("--timing is used with one scheduler", hint=f"got {options.scheduler!r}")
+        schedule_compare.run(options)
+        return
+    if options.scheduler not in families:
+        raise unknown_name("scheduler", options.scheduler, families)
+    family = families[options.scheduler]
+    unread = first_given(options, family.SCHEDULERS[options.scheduler] | {"scheduler", "output_format"})
+    if unread is not None:
+        raise UserError(f"{unread} is not used by scheduler {options.scheduler!r}", hint="leave it out")
+    family.run(options)

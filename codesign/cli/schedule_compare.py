@@ -1,17 +1,17 @@
 """`codesign schedule --scheduler soma cosma`: what several schedulers make of one network on one accelerator, side by side."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from codesign.cli import schedule_cosma, schedule_fused, schedule_soma
 from codesign.cli.compiling import echo_json
-from codesign.cli.schedule_options import NETWORK, ScheduleOptions
+from codesign.cli.options import first_given
+from codesign.cli.schedule_options import NETWORK, ScheduleOptions, named_architecture
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.files import write_json
 from codesign.core.json_types import JsonObject
 
 if TYPE_CHECKING:
-    from codesign.arch.architecture import Architecture
     from codesign.scheduling.protocol import ScheduleResult
 
 _SHARED = NETWORK | {"scheduler", "output_format", "capacity", "time_limit", "seed", "out"}
@@ -66,10 +66,9 @@ def run(options: ScheduleOptions) -> None:
     for name in names:
         if name not in known:
             raise unknown_name("scheduler", name, known)
-    for option in fields(options):
-        if option.name not in _SHARED and getattr(options, option.name) is not None:
-            flag = "--" + option.name.replace("_", "-")
-            raise UserError(f"{flag} is not read by every scheduler that is compared", hint="leave it out")
+    unread = first_given(options, _SHARED)
+    if unread is not None:
+        raise UserError(f"{unread} is not read by every scheduler that is compared", hint="leave it out")
     if options.arch is None:
         raise UserError(
             "a comparison of schedulers needs one accelerator for all of them", hint="--arch, e.g. soma-edge"
@@ -133,8 +132,7 @@ def _soma(options: ScheduleOptions) -> Row:
 def _cosma(options: ScheduleOptions) -> Row:
     from codesign.scheduling.cosma.result import Schedule, TooSmall
 
-    unread = {"time_limit"} - schedule_cosma.SCHEDULERS[options.scheduler]
-    if "time_limit" in unread:
+    if "time_limit" not in schedule_cosma.SCHEDULERS[options.scheduler]:
         options = replace(options, time_limit=None, seed=None)
     found = schedule_cosma.find(options)
     graph, result = found.graph, found.result
@@ -157,16 +155,13 @@ def _cosma(options: ScheduleOptions) -> Row:
 
 def _weights_per_cycle(options: ScheduleOptions, weight_bytes: int) -> float:
     """Cycles in which the weights, which this scheduler leaves out, cross the DRAM interface once."""
-    from codesign.library.arguments import Sources
     from codesign.scheduling.cosma.objective import cycles_per_byte
 
-    architecture: Architecture = Sources(options.arch).resolve().need_architecture()
-    return weight_bytes * cycles_per_byte(architecture)[1]
+    return weight_bytes * cycles_per_byte(named_architecture(str(options.arch)))[1]
 
 
 def _to_json(row: Row) -> JsonObject:
-    values = {f.name: getattr(row, f.name) for f in fields(row)}
-    return {"status": "infeasible" if row.reason else "feasible", **values}
+    return {"status": "infeasible" if row.reason else "feasible", **vars(row)}
 
 
 def _print(rows: list[Row], options: ScheduleOptions) -> None:

@@ -12,7 +12,7 @@ import typer
 
 from codesign.cli.compiling import echo_json
 from codesign.cli.schedule_events import print_events, write_page
-from codesign.cli.schedule_options import NETWORK
+from codesign.cli.schedule_options import NETWORK, named_architecture
 from codesign.core.errors import UserError
 from codesign.core.files import write_atomic, write_json
 from codesign.core.json_types import JsonObject
@@ -252,11 +252,7 @@ def _simulated(result: Schedule | TooSmall | Unplaced, options: ScheduleOptions)
 
 
 def _architecture(options: ScheduleOptions) -> Architecture | None:
-    if options.arch is None:
-        return None
-    from codesign.library.arguments import Sources
-
-    return Sources(options.arch).resolve().need_architecture()
+    return None if options.arch is None else named_architecture(options.arch)
 
 
 def _print_schedule(schedule: Schedule, answer: Answer) -> None:

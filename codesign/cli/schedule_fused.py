@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING
 import typer
 
 from codesign.cli.compiling import echo_json
-from codesign.cli.schedule_options import NETWORK, ScheduleOptions
+from codesign.cli.schedule_options import NETWORK, ScheduleOptions, named_architecture
 from codesign.core.files import write_json
 from codesign.core.json_types import JsonObject
 from codesign.core.quantities import parse_size
-from codesign.library.arguments import Sources
 
 if TYPE_CHECKING:
     from codesign.arch.architecture import Architecture
@@ -24,7 +23,7 @@ DEFAULT_ARCH = "soma-edge"
 
 def machine(options: ScheduleOptions) -> "Architecture":
     """The accelerator that is named."""
-    return Sources(options.arch or DEFAULT_ARCH).resolve().need_architecture()
+    return named_architecture(options.arch or DEFAULT_ARCH)
 
 
 def _problem(options: ScheduleOptions) -> "ScheduleProblem":
@@ -39,12 +38,11 @@ def _problem(options: ScheduleOptions) -> "ScheduleProblem":
 
 def find(options: ScheduleOptions) -> "tuple[FusedGraph, ScheduleResult]":
     """The operators that are scheduled and what the scheduler finds; nothing is printed."""
-    from codesign.core.goals import Budget, Objective
+    from codesign.core.goals import Budget
     from codesign.scheduling.fused.scheduler import FusedScheduler
 
     scheduler, problem = FusedScheduler(halos=bool(options.halos)), _problem(options)
-    objective = Objective.EDP if options.objective is None else Objective.parse(options.objective, exponents=True)
-    result = scheduler.schedule(problem, objective, budget=Budget(options.time_limit), seed=0)
+    result = scheduler.schedule(problem, options.goal, budget=Budget(options.time_limit), seed=0)
     return scheduler.pose(problem), result
 
 

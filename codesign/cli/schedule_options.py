@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 from codesign.cli.inputs import parse_dims
 from codesign.cli.options import Fields, OutputFormat, asked
 from codesign.core.errors import UserError
+from codesign.library.arguments import Sources
 from codesign.library.timing import TimingOptions
 
 if TYPE_CHECKING:
+    from codesign.arch.architecture import Architecture
+    from codesign.core.goals import Objective
     from codesign.evaluation.specification import NetworkLengths
 
 NETWORK = frozenset({"network", "arch", "phase", "seq", "past", "dims", "batch"})
@@ -102,6 +105,13 @@ class ScheduleOptions:
             raise UserError("--network is required", hint="a zoo name, an ONNX file, or a network or graph as JSON")
         return self.network
 
+    @property
+    def goal(self) -> "Objective":
+        """What is minimised, exponents of energy and latency included."""
+        from codesign.core.goals import Objective
+
+        return Objective.EDP if self.objective is None else Objective.parse(self.objective, exponents=True)
+
     def lengths(self) -> "NetworkLengths":
         """How long its axes are."""
         dims = parse_dims(self.dims)
@@ -115,3 +125,8 @@ class ScheduleOptions:
         """
         with Fields(TimingOptions).spelt():
             return TimingOptions(self.timing or TimingOptions.timing, self.timing_table, self.trace)
+
+
+def named_architecture(name: str) -> "Architecture":
+    """A preset, or the architecture of a file."""
+    return Sources(name).resolve().need_architecture()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from codesign.cli.compiling import echo_json
 from codesign.cli.schedule_events import print_events, write_page
-from codesign.cli.schedule_options import NETWORK, ScheduleOptions
+from codesign.cli.schedule_options import NETWORK, ScheduleOptions, named_architecture
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.files import read_structured, write_json
 from codesign.core.json_types import JsonObject
@@ -16,7 +16,6 @@ from codesign.core.quantities import parse_size
 
 if TYPE_CHECKING:
     from codesign.arch.architecture import Architecture
-    from codesign.core.goals import Objective
     from codesign.scheduling.protocol import ScheduleProblem, ScheduleResult
     from codesign.scheduling.soma.evaluator import Problem
     from codesign.scheduling.soma.model.hardware import SomaHardware
@@ -115,7 +114,7 @@ def _machine(options: ScheduleOptions, *, has_constants: bool) -> Machine:
         raise unknown_name("tile cost", mapper, [TEMPLATE, *MAPPERS])
     if options.mode == "reference":
         raise UserError("--mode reference is the published model: it has --tile-cost template only")
-    return Machine(None, _architecture("soma-edge" if name is None else name), mapper)
+    return Machine(None, named_architecture("soma-edge" if name is None else name), mapper)
 
 
 def _is_architecture(name: str) -> bool:
@@ -124,18 +123,6 @@ def _is_architecture(name: str) -> bool:
         return False
     raw = read_structured(name)
     return isinstance(raw, Mapping) and "architecture" in raw
-
-
-def _architecture(name: str) -> Any:
-    from codesign.library.arguments import Sources
-
-    return Sources(name).resolve().need_architecture()
-
-
-def _objective(name: str | None) -> "Objective":
-    from codesign.core.goals import Objective
-
-    return Objective.EDP if name is None else Objective.parse(name, exponents=True)
 
 
 def posed_of(result: "ScheduleResult") -> "Problem":
@@ -234,10 +221,6 @@ class Counts:
         graph, batch = problem.graph, problem.batch
         return cls(graph.name, batch, operators, len(graph.layers), batch * graph.macs, graph.weight_bytes)
 
-    def to_json(self) -> JsonObject:
-        """As ``--format json`` prints them."""
-        return {**vars(self)}
-
     def __str__(self) -> str:
         layers, operators = self.scheduled_layers, self.operators
         cut = "" if layers == operators else f" (scheduled as {layers} layers, since those with wide weights are cut)"
@@ -253,7 +236,7 @@ def find(options: ScheduleOptions) -> "tuple[Counts, ScheduleResult]":
 
     scheduler, problem = _posed(options)
     budget = Budget(options.time_limit, options.evaluations)
-    result = scheduler.schedule(problem, _objective(options.objective), budget=budget, seed=options.seed or 0)
+    result = scheduler.schedule(problem, options.goal, budget=budget, seed=options.seed or 0)
     return Counts.of(posed_of(result), len(scheduler.pose(problem).graph.layers)), result
 
 
@@ -272,12 +255,12 @@ def run(options: ScheduleOptions) -> None:
     count, result = find(options)
     found = result.found
     if isinstance(found, Unscheduled):
-        record = {**infeasible_json(found.problem, found.reason, options.scheduler), **count.to_json()}
+        record = {**infeasible_json(found.problem, found.reason, options.scheduler), **vars(count)}
         _print_record(record, f"{count}\ninfeasible: {found.reason.reason}", options)
         if options.out is not None:
             write_json(options.out, record)
         return
-    record = {**found_json(found, options.scheduler, result.seed), **count.to_json()}
+    record = {**found_json(found, options.scheduler, result.seed), **vars(count)}
     record |= {"fusion_bound": result.detail["fusion_bound"], "fusion_gap": result.gap}
     record |= {"provenance": found.schedule.provenance}
     timing = options.timed()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from codesign.cli.compiling import echo_json
-from codesign.cli.options import check_format, command
+from codesign.cli.options import OutputFormat
 from codesign.cli.study_location import Place, Storage, StudyName, open_study
 from codesign.core.errors import UserError, unknown_name
 
@@ -37,12 +37,7 @@ class ProofOptions:
             raise UserError("--design and --epsilon are options of --prove")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    command(app)(sensitivity)
-
-
-def sensitivity(
+def sensitivity_command(
     place: Place = None,
     constant: Annotated[
         list[str] | None,
@@ -62,7 +57,7 @@ def sensitivity(
     space: Annotated[
         str | None, typer.Option(help="module:attribute of the study's space, if it has no registered name.")
     ] = None,
-    output_format: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
+    output_format: OutputFormat = "text",
     storage: Storage = None,
     study: StudyName = None,
 ) -> None:
@@ -79,11 +74,9 @@ def sensitivity(
 
     codesign sensitivity runs/first --remap
     """
+    from codesign.cli.tables import counted_off
     from codesign.report.optimal_interval import stability
     from codesign.report.sensitivity import FACTORS, analyse, sensitivity_json, write_sensitivity
-
-    check_format(output_format)
-    from codesign.cli.tables import counted_off
 
     chosen = _constants(constant or ())
     opened = open_study(place, storage, study)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from codesign.cli.compiling import echo_json
-from codesign.cli.inputs import warnings_to_stderr
-from codesign.cli.options import Fields, Flag, OutputFormat, check_format, command
+from codesign.cli.options import Fields, Flag, OutputFormat
 from codesign.core.errors import UserError
 from codesign.library.serve_options import ServeOptions
 
@@ -22,11 +21,6 @@ if TYPE_CHECKING:
     from codesign.library.serving import ServedModel
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    command(app)(serve)
-
-
 def _cut(stages: str) -> int | str:
     return int(stages) if stages.isdigit() else stages
 
@@ -34,7 +28,7 @@ def _cut(stages: str) -> int | str:
 _FLAGS = {"time_limit_s": Flag("time-limit"), "stages": Flag(kind=str, read=_cut)}
 
 
-def serve(
+def serve_command(
     spec: Annotated[Path, typer.Argument(help="What is served: model, requests, batch, chips (YAML).")],
     arch: Annotated[str | None, typer.Option(help="Preset name or architecture file of one chip.")] = None,
     system: Annotated[
@@ -56,8 +50,6 @@ def serve(
 
     codesign serve serving.yaml --system gemini-72t --stages auto --step-times segments --time-limit 5
     """
-    check_format(output_format)
-    warnings_to_stderr()
     from codesign.library.serving import serve as judge
 
     trees = options.step_times == "segments"

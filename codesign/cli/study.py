@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, TypedDict
 import typer
 
 from codesign.cli.inputs import counted
-from codesign.cli.options import check_format
+from codesign.cli.options import OutputFormat
 from codesign.cli.study_location import Place, Storage, StudyName, open_study
 from codesign.core.errors import UserError
 
@@ -15,24 +15,16 @@ if TYPE_CHECKING:
     from codesign.evaluation.records import EvaluationRecord
     from codesign.study.study import Study
 
-_Format = Annotated[str, typer.Option("--format", help="text or json.")]
+
+study_command = typer.Typer(no_args_is_help=True, help="Studies: list, show, export and import them.")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to the application."""
-    study = typer.Typer(no_args_is_help=True, help="Studies: list, show, export and import them.")
-    app.add_typer(study, name="study")
-    study.command("list")(list_studies)
-    study.command("show")(show_study)
-    study.command("export")(export_to_file)
-    study.command("import")(import_from_file)
-
-
+@study_command.command("list")
 def list_studies(
     places: Annotated[
         list[str] | None, typer.Argument(help="Folders (searched for studies), .db files or database URLs.")
     ] = None,
-    output_format: _Format = "text",
+    output_format: OutputFormat = "text",
 ) -> None:
     """List studies: name, trials done and running, what was searched for. Without arguments: below this folder.
 
@@ -40,12 +32,12 @@ def list_studies(
 
     codesign study list runs
     """
-    check_format(output_format)
     _print_list([row for place in places or ["."] for row in _list(place)], output_format)
 
 
+@study_command.command("show")
 def show_study(
-    place: Place = None, storage: Storage = None, name: StudyName = None, output_format: _Format = "text"
+    place: Place = None, storage: Storage = None, name: StudyName = None, output_format: OutputFormat = "text"
 ) -> None:
     """Show what a study searches, how far it is, why designs failed, and its front.
 
@@ -53,10 +45,10 @@ def show_study(
 
     codesign study show runs/first
     """
-    check_format(output_format)
     _show(open_study(place, storage, name), output_format)
 
 
+@study_command.command("export")
 def export_to_file(
     names: Annotated[
         list[str],
@@ -84,6 +76,7 @@ def export_to_file(
     typer.echo(f"{counted(len(opened.trials), 'trial')} written to {file}", err=True)
 
 
+@study_command.command("import")
 def import_from_file(
     file: Annotated[Path, typer.Argument(help="An exported study, or a folder with trials.jsonl.")],
     out: Annotated[Path, typer.Option(help="Folder of the new study.")],

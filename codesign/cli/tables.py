@@ -36,16 +36,16 @@ def make_table(title: str, *columns: str, **style: Any) -> Table:
     return table
 
 
-def counting_bar(*fields: str) -> Progress:
+def counting_bar(*fields: str, shown: bool = True) -> Progress:
     """A bar on stderr that counts what is done, and stays where `fields` are shown behind it."""
     times = (TimeElapsedColumn(), TimeRemainingColumn())
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), *times, *map(TextColumn, fields))
-    return Progress(*columns, console=Console(stderr=True), transient=not fields)
+    return Progress(*columns, console=Console(stderr=True), transient=not fields, disable=not shown)
 
 
 @contextmanager
 def counted_off(what: str, *, shown: bool = True) -> Iterator[Any]:
     """A bar that is told (how many are done, of how many)."""
-    with counting_bar() as bar:
-        task = bar.add_task(what, total=None, visible=shown)
+    with counting_bar(shown=shown) as bar:
+        task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

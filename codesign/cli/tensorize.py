@@ -4,19 +4,17 @@ from typing import Annotated
 
 import typer
 
-from codesign.cli.options import OutputFormat, check_format, command
+from codesign.cli.options import OutputFormat, first_given
 from codesign.cli.tensorize_choices import ListOptions, emit_choice, list_choices
 from codesign.cli.tensorize_program import ProgramOptions
 from codesign.cli.tensorize_search import SearchOptions, search_program
 from codesign.core.errors import UserError
 
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    command(app)(tensorize)
+OF_SEARCHES = ("seed", "bits", "partial_bits")
+"""Options of programs that a search on a core reads too."""
 
 
-def tensorize(
+def tensorize_command(
     notation: Annotated[
         str,
         typer.Argument(
@@ -44,7 +42,6 @@ def tensorize(
 
     codesign tensorize "gemm M=64 N=64 K=64" --core gemmcore --search learned
     """
-    check_format(output_format)
     _refuse_idle(listing, program, searching)
     from codesign.library.tensorizing import as_tensor_computation
 
@@ -65,17 +62,16 @@ def _refuse_idle(listing: ListOptions, program: ProgramOptions, searching: Searc
         UserError: One is given, or it is not said what to do.
     """
     if searching.core is not None:
-        idle = listing.given() or program.given_of_choices()
+        idle = first_given(listing) or first_given(program, (*OF_SEARCHES, "emit", "stage", "reuse", "run", "out"))
         if idle is not None:
             raise UserError(
                 f"{idle} does not go with --core", hint="leave it out; the core has its own intrinsic and memories"
             )
     elif listing.intrinsic is None:
         raise UserError("give --intrinsic, or --core to search a program on an accelerator")
-    unread = searching.given_without_core()
-    if unread is not None:
+    if searching.core is None and (unread := first_given(searching)) is not None:
         raise UserError(f"{unread} is about a search", hint="add --core gemmcore")
-    idle = program.given_without_emit(searching=searching.core is not None)
+    idle = None if program.emit is not None else first_given(program, OF_SEARCHES if searching.core is not None else ())
     if idle is not None:
         raise UserError(f"{idle} is about a program", hint="add --emit text, json or gemmini")
     if program.emit is not None and (listing.trees or listing.prove is not None):

@@ -1,6 +1,6 @@
 """`codesign tensorize` without `--core`: the choices of a computation on an intrinsic, as a list or as the program of one."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import typer
@@ -35,10 +35,6 @@ class ListOptions:
     unsound: bool = False
     prove: bool | None = asked(None, flag="--prove/--no-prove")
     trees: bool = False
-
-    def given(self) -> str | None:
-        """The first option that was given."""
-        return next((f"--{f.name}" for f in fields(self) if getattr(self, f.name) not in (None, False)), None)
 
 
 def _listed(

@@ -1,7 +1,7 @@
 """`codesign tensorize --emit`: the program of one choice, and its run in the simulator."""
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,24 +71,6 @@ class ProgramOptions:
     partial_bits: int | None = None
     out: Path | None = None
 
-    def given_of_choices(self) -> str | None:
-        """The first option that only the program of a listed choice reads."""
-        other = ("seed", "bits", "partial_bits", "emit", "stage", "reuse", "run", "out")
-        names = (f.name for f in fields(self) if f.name not in other)
-        return next(("--" + n.replace("_", "-") for n in names if getattr(self, n) is not None), None)
-
-    def given_without_emit(self, *, searching: bool) -> str | None:
-        """The first option that only a program reads, when no program is asked for.
-
-        Args:
-            searching: Whether a program is searched on a core, which reads seed and widths too.
-        """
-        if self.emit is not None:
-            return None
-        read = {"emit", "seed", "bits", "partial_bits"} if searching else {"emit"}
-        names = (f.name for f in fields(self) if f.name not in read)
-        return next(("--" + n.replace("_", "-") for n in names if getattr(self, n) is not None), None)
-
 
 def emit_program(
     options: ProgramOptions, parts: "list[Computation]", listed: "list[tuple[TensorizeChoice, ...]]", as_json: bool
@@ -151,12 +133,13 @@ def finish(options: ProgramOptions, program: "Program | Infeasible", as_json: bo
         document: What stands in it besides form, simulation and program.
     """
     from codesign.cost.cost import Infeasible
+    from codesign.tensorization.gemmini import gemmini_program
 
     form = check_form(options.emit)
     if isinstance(program, Infeasible):
         _say_infeasible(program.to_json(), str(program), as_json)
         return
-    translated = _gemmini(program) if form == "gemmini" else None
+    translated = gemmini_program(program) if form == "gemmini" else None
     if isinstance(translated, Infeasible):
         _say_infeasible(translated.to_json(), str(translated), as_json)
         return
@@ -169,14 +152,14 @@ def finish(options: ProgramOptions, program: "Program | Infeasible", as_json: bo
         typer.echo(f"written to {options.out}", err=True)
     if as_json:
         body = json.loads(text) if form == "instructions" else text
-        document = {**document, "form": form, "simulation": None if run is None else run.to_json()}
+        document = {**document, "form": form, "simulation": run}
         echo_json(document if options.out else {**document, "program": body}, indent=1)
         return
     if options.out is None:
         typer.echo(text)
     if run is not None:
-        same = "equals einsum" if run.equals_einsum else "DIFFERS from einsum"
-        typer.echo(f"simulated: {same}; {run.calls} calls, {run.dram_bytes} DRAM bytes", err=True)
+        same = "equals einsum" if run["equals_einsum"] else "DIFFERS from einsum"
+        typer.echo(f"simulated: {same}; {run['calls']} calls, {run['dram_bytes']} DRAM bytes", err=True)
 
 
 def _pick(
@@ -235,12 +218,6 @@ def _schedule(options: ProgramOptions, choice: "TensorizeChoice", given: "Inputs
     return schedule_from_mapping(choice, given.mapping)
 
 
-def _gemmini(program: "Program") -> "GemminiProgram | Infeasible":
-    from codesign.tensorization.gemmini import gemmini_program
-
-    return gemmini_program(program)
-
-
 def _render(program: "Program", form: str) -> str:
     if form == "instructions":
         return json.dumps(program.to_json())
@@ -256,32 +233,8 @@ def _say_infeasible(document: JsonObject, text: str, as_json: bool) -> None:
         typer.echo(f"status: infeasible\n{text}")
 
 
-@dataclass(frozen=True)
-class Simulated:
-    """A program run on random numbers.
-
-    Args:
-        equals_einsum: Whether its output is what einsum gives.
-        calls: Of the intrinsic.
-        dram_bytes: Across the DRAM port.
-        counts: What else the simulator counts, by name.
-        seed: Of the numbers.
-    """
-
-    equals_einsum: bool
-    calls: int
-    dram_bytes: int
-    counts: JsonObject
-    seed: int
-
-    def to_json(self) -> JsonObject:
-        """In the form of ``--format json``."""
-        head: JsonObject = {"equals_einsum": self.equals_einsum, "calls": self.calls, "dram_bytes": self.dram_bytes}
-        return {**head, **self.counts, "seed": self.seed}
-
-
-def _run(program: "Program", translated: "GemminiProgram | None", seed: int) -> Simulated:
-    """Simulate on random numbers and compare with einsum."""
+def _run(program: "Program", translated: "GemminiProgram | None", seed: int) -> JsonObject:
+    """Simulate on random numbers and compare with einsum; what the simulator counts, in the form of ``--format json``."""
     import numpy as np
 
     from codesign.tensorization.execute import affine_einsum, random_inputs, tensor_shape
@@ -295,14 +248,18 @@ def _run(program: "Program", translated: "GemminiProgram | None", seed: int) -> 
         empty = np.full(tensor_shape(computation, computation.output), 77, np.int8)
         ran = simulate_gemmini(translated, inputs, (computation.output.name, empty))
         same = bool(np.array_equal(ran.output, wrapped(expected, 1)))
-        return Simulated(same, ran.computes, ran.dram_bytes, {"host_packed_bytes": ran.packed_bytes}, seed)
+        head: JsonObject = {"equals_einsum": same, "calls": ran.computes, "dram_bytes": ran.dram_bytes}
+        return {**head, "host_packed_bytes": ran.packed_bytes, "seed": seed}
     result = simulate(program.to_json(), inputs)
     same = bool(np.array_equal(result.output, wrapped(expected, result.output.itemsize)))
-    counts: JsonObject = {
+    return {
+        "equals_einsum": same,
+        "calls": result.calls,
+        "dram_bytes": result.dram_bytes,
         "dram_read_bytes": result.dram_read_bytes,
         "dram_write_bytes": result.dram_write_bytes,
         "dram_bursts": result.dram_bursts,
         "moved_bytes": result.moved_bytes,
         "serialised_calls": result.serialised_calls,
+        "seed": seed,
     }
-    return Simulated(same, result.calls, result.dram_bytes, counts, seed)

@@ -1,7 +1,7 @@
 """`codesign tensorize --core`: search the program of a computation on a core, with any software search or a trained policy."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import typer
@@ -35,13 +35,6 @@ class SearchOptions:
     design: str | None = None
     search: str | None = None
     evaluations: int | None = None
-
-    def given_without_core(self) -> str | None:
-        """The first option that only a search reads, when no core is given."""
-        if self.core is not None:
-            return None
-        names = (f.name for f in fields(self) if f.name != "core")
-        return next((f"--{n}" for n in names if getattr(self, n) is not None), None)
 
 
 def search_program(

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Protocol, TypeAlias, TypedDict
 import typer
 
 from codesign.cli.compiling import echo_json
-from codesign.cli.options import asked, command
+from codesign.cli.options import OutputFormat, asked
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.plugins import entry_points
 
@@ -74,35 +74,31 @@ class TrainingOptions:
     seed: int = 0
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
+def train_command(
+    env: Annotated[str, typer.Option(help="Environment to train on; an unknown name lists them.")],
+    options: TrainingOptions,
+    out: Annotated[Path, typer.Option(help="Folder of the policy, checkpoints and log.")],
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint in --out.")] = False,
+    output_format: OutputFormat = "text",
+) -> None:
+    """Train a policy that searches software programs; use it as `policy:OUT/policy.npz`.
 
-    @command(app)
-    def train(
-        env: Annotated[str, typer.Option(help="Environment to train on; an unknown name lists them.")],
-        options: TrainingOptions,
-        out: Annotated[Path, typer.Option(help="Folder of the policy, checkpoints and log.")],
-        resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint in --out.")] = False,
-        output_format: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
-    ) -> None:
-        """Train a policy that searches software programs; use it as `policy:OUT/policy.npz`.
+    For example:
 
-        For example:
+    codesign train --env codesign/Schedule-v0 --timesteps 20000 --out runs/agent
 
-        codesign train --env codesign/Schedule-v0 --timesteps 20000 --out runs/agent
-
-        codesign train --env codesign/Schedule-v0 --timesteps 40000 --out runs/agent --resume
-        """
-        if output_format not in ("text", "json"):
-            raise UserError(f"--format must be text or json, got {output_format!r}")
-        report = _with_progress(_trainer(env), options, out, resume)
-        if output_format == "json":
-            echo_json(report, indent=1)
-            return
-        typer.echo(f"policy       {report['policy']}")
-        typer.echo(f"steps        {report['timesteps']:,} in {report['seconds']:.1f} s")
-        typer.echo(f"mean gain    {report['mean_gain']:.3f} (ln latency, per episode)")
-        typer.echo(f"log          {report['log']}")
+    codesign train --env codesign/Schedule-v0 --timesteps 40000 --out runs/agent --resume
+    """
+    if output_format not in ("text", "json"):
+        raise UserError(f"--format must be text or json, got {output_format!r}")
+    report = _with_progress(_trainer(env), options, out, resume)
+    if output_format == "json":
+        echo_json(report, indent=1)
+        return
+    typer.echo(f"policy       {report['policy']}")
+    typer.echo(f"steps        {report['timesteps']:,} in {report['seconds']:.1f} s")
+    typer.echo(f"mean gain    {report['mean_gain']:.3f} (ln latency, per episode)")
+    typer.echo(f"log          {report['log']}")
 
 
 def _trainer(environment: str) -> Trainer:

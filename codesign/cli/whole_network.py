@@ -10,19 +10,20 @@ import typer
 from codesign.cli.compiling import echo_json
 from codesign.cli.options import asked, given_flags
 from codesign.core.errors import UserError
+from codesign.core.files import write_atomic
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from codesign.arch.architecture import Architecture
     from codesign.cost.cost import Infeasible
-    from codesign.evaluation.network import EvaluationOptions, LayerResult
+    from codesign.evaluation.network import LayerResult
     from codesign.evaluation.real_masks import MaskReport
-    from codesign.evaluation.specification import BetweenLayers
     from codesign.evaluation.timed import TimedNetwork
     from codesign.evaluation.whole_network import NetworkResult
     from codesign.formats.load import Hardware, Inputs
     from codesign.library.map_options import MapOptions
+    from codesign.library.mapped import MappedNetwork
     from codesign.library.timing import TimingOptions
     from codesign.mappers.protocol import Mapper
     from codesign.workloads.network import Network
@@ -97,30 +98,19 @@ class NetworkRequest:
                     else f"leave out {flag}, or give --network",
                 )
 
-    def between_layers(self) -> "BetweenLayers":
-        """What happens to activations and weights.
+    def between(self, search: "MapOptions") -> "MapOptions":
+        """How mappings are searched, with what happens between layers.
 
         Raises:
-            UserError: The buffer is no size.
+            UserError: The options do not go together, or the buffer is no size.
         """
         from codesign.core.quantities import parse_size
         from codesign.evaluation.specification import BetweenLayers
 
-        plain = BetweenLayers()
-        size = self.activation_buffer
-        return BetweenLayers(
-            self.activations or plain.activations,
-            plain.activation_bytes if size is None else parse_size(size, "--activation-buffer"),
-            bool(self.resident_weights),
-        )
-
-    def judged(self, search: "MapOptions") -> "EvaluationOptions":
-        """How the network is judged, with what happens between layers.
-
-        Raises:
-            UserError: The options do not go together.
-        """
-        return replace(search, between_layers=self.between_layers()).judged()
+        plain, size = BetweenLayers(), self.activation_buffer
+        kept_bytes = plain.activation_bytes if size is None else parse_size(size, "--activation-buffer")
+        between = BetweenLayers(self.activations or plain.activations, kept_bytes, bool(self.resident_weights))
+        return replace(search, between_layers=between)
 
     def load(self, architecture: "Architecture") -> "Network":
         """The network, its operands as wide as the MACs where no width is given."""
@@ -196,21 +186,22 @@ def run_map(
     hardware: "Hardware",
     mapper: "Mapper",
     search: "MapOptions",
-    output: "Output",
+    output: Output,
     certificate: Path | None = None,
 ) -> None:
     """Map every distinct layer and show what the network costs; write the certificate to a file where one is named."""
     from codesign.cli.tables import counted_off
-    from codesign.evaluation.whole_network import map_network
+    from codesign.library.mapping import map_loaded
 
     assert hardware.architecture is not None
-    architecture, timed = request.knowing(hardware.architecture), search.timing
-    _refuse_events(request, timed)
-    network, judged = request.load(architecture), request.judged(search)
+    architecture = request.knowing(hardware.architecture)
+    _refuse_events(request, search.timing)
+    network, options = request.load(architecture), request.between(search)
     if certificate is not None:
         from codesign.evaluation.network_certificate import refuse_options
         from codesign.verify.network import refuse_uncovered
 
+        judged = options.judged()
         refuse_options(judged, "exact")
         refuse_uncovered(
             network,
@@ -221,51 +212,27 @@ def run_map(
             uneven=search.uneven,
         )
     with counted_off("mapping layers") as progress:
-        result = map_network(
-            network,
-            architecture,
-            mapper,
-            judged,
-            constraints_of=hardware.constraints_of,
-            progress=progress,
-        )
+        mapped = map_loaded(network, architecture, mapper, options, hardware.constraints_of, progress)
     if certificate is not None:
-        _certify(certificate, result, hardware, search.uneven)
-    show(result, network, output, timed, _masked(request, result))
-
-
-def _certify(path: Path, result: "NetworkResult | Infeasible", hardware: "Hardware", uneven: bool) -> None:
-    """Write the certificate of a network's mappings.
-
-    Raises:
-        UserError: The network cannot run, or a layer has neither a proof nor a gap.
-    """
-    from codesign.core.files import write_atomic
-    from codesign.cost.cost import Infeasible
-    from codesign.evaluation.network_certificate import network_certificate
-
-    if isinstance(result, Infeasible):
-        raise UserError(f"{path} is not written: the network cannot run: {result}")
-    write_atomic(path, json.dumps(network_certificate(result, hardware.constraints_of, uneven=uneven), indent=1) + "\n")
+        if mapped.infeasible is not None:
+            raise UserError(f"{certificate} is not written: the network cannot run: {mapped.infeasible}")
+        write_atomic(certificate, json.dumps(mapped.certificate(), indent=1) + "\n")
+    show(mapped, output, _masked(request, mapped.result))
 
 
 def run_evaluate(
-    request: NetworkRequest,
-    architecture: "Architecture",
-    mappings: Path,
-    search: "MapOptions",
-    output: "Output",
+    request: NetworkRequest, architecture: "Architecture", mappings: Path, search: "MapOptions", output: Output
 ) -> None:
     """Evaluate every distinct layer with its mapping of a folder and show what the network costs."""
     from codesign.evaluation.mapping_files import read_mappings
-    from codesign.evaluation.whole_network import evaluate_network
+    from codesign.library.mapping import evaluate_loaded
 
     _refuse_events(request, search.timing)
     architecture = request.knowing(architecture)
     network = request.load(architecture)
     given = read_mappings(mappings, architecture, search.imperfect)
-    result = evaluate_network(network, architecture, given, request.judged(search))
-    show(result, network, output, search.timing, _masked(request, result))
+    mapped = evaluate_loaded(network, architecture, given, request.between(search))
+    show(mapped, output, _masked(request, mapped.result))
 
 
 def _refuse_events(request: NetworkRequest, timed: "TimingOptions") -> None:
@@ -288,44 +255,33 @@ def _masked(request: NetworkRequest, result: "NetworkResult | Infeasible") -> "M
     return compare_masks(result, zeros)
 
 
-def show(
-    result: "NetworkResult | Infeasible",
-    network: "Network",
-    output: "Output",
-    timed: "TimingOptions",
-    masked: "MaskReport | None",
-) -> None:
-    """Print the result; write its files where a folder is given; with `--timing event` simulate every layer."""
+def show(mapped: "MappedNetwork", output: Output, masked: "MaskReport | None") -> None:
+    """Print the result, with `--timing event` every layer simulated; write its files where a folder is given."""
+    from codesign.cli.cost_text import print_infeasible
     from codesign.cost.cost import Infeasible
 
+    result = mapped.result
     if isinstance(result, Infeasible):
         if output.out is not None:
             typer.echo(f"the network cannot run; {output.out} is not written", err=True)
         if output.as_json:
-            echo_json({**result.to_json(), "network": network.name}, indent=1)
+            echo_json(mapped.to_json(), indent=1)
         else:
-            typer.echo(f"infeasible: {result}")
+            print_infeasible(result)
         return
-    events = timed.of_network(result)
-    written = _write(result, output.out, events) if output.out is not None else []
-    if events is not None:
-        _show_events(result, events, output.as_json)
-    elif output.as_json:
+    written = _write(result, output.out, mapped.events) if output.out is not None else []
+    if output.as_json:
         more = {} if masked is None else {"real_masks": masked.to_json()}
-        echo_json(result.to_json() | more, indent=1)
-    else:
-        print_result(result)
-        for line in [] if masked is None else masked.describe():
-            typer.echo(line)
-        for line in written:
-            typer.echo(line)
-
-
-def _show_events(result: "NetworkResult", events: "TimedNetwork", as_json: bool) -> None:
-    if as_json:
-        echo_json(result.to_json() | events.to_json(), indent=1)
+        echo_json(mapped.to_json() | more, indent=1)
         return
     print_result(result)
+    if mapped.events is not None:
+        _print_events(result, mapped.events)
+    for line in [*([] if masked is None else masked.describe()), *written]:
+        typer.echo(line)
+
+
+def _print_events(result: "NetworkResult", events: "TimedNetwork") -> None:
     from codesign.cli.tables import make_console, make_table
 
     heads = ("layer", "times>", "analytical cycles>", "event cycles>", "more>", "bound by", "waits for~")

@@ -1,7 +1,7 @@
 """What a design is judged by: latency, energy, power, area, or why it cannot be built or run."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from codesign.core.errors import unknown_name
@@ -123,3 +123,8 @@ def format_si(value: float, unit: str) -> str:
     prefixes = {0: "", -1: "m", -2: "µ", -3: "n", -4: "p", 1: "k", 2: "M", 3: "G", 4: "T"}
     power = max(-4, min(4, math.floor(math.log10(abs(value)) / 3)))
     return f"{value / 1000.0**power:.3g} {prefixes[power]}{unit}"
+
+
+def figures_text(values: Sequence[float], metrics: Sequence[str]) -> str:
+    """Values of metrics with their units, separated by commas."""
+    return ", ".join(format_si(v, unit_of(m)) for v, m in zip(values, metrics, strict=True))

@@ -10,7 +10,6 @@ from codesign.core.errors import UserError
 if TYPE_CHECKING:
     from codesign.arch.architecture import Architecture
     from codesign.formats.load import Hardware, Inputs
-    from codesign.workloads.computation import Computation
 
 
 @dataclass(frozen=True)
@@ -40,12 +39,13 @@ class Sources:
             UserError: A file, preset or layer is unknown or malformed, or something is given twice.
         """
         from codesign.formats.load import load_inputs
+        from codesign.workloads.layer_string import parse_layer
 
         named = self._split(files or ())
         return load_inputs(
             named.paths,
             architecture=named.preset(),
-            computation=None if named.layer is None else _layer(named.layer),
+            computation=None if named.layer is None else parse_layer(named.layer),
             clock_hz=self.clock_hz,
             technology=named.left_technology(),
             imperfect=imperfect,
@@ -117,7 +117,9 @@ class Named:
         Raises:
             UserError: There is none of that name, nor such a technology.
         """
-        return None if self.preset_name is None else _preset(self.preset_name, self.technology)
+        from codesign.arch.presets import load_preset
+
+        return None if self.preset_name is None else load_preset(self.preset_name, self.technology)
 
     def left_technology(self) -> str | None:
         """The technology for an architecture of the files; a preset has taken it already."""
@@ -129,15 +131,3 @@ def _is_file(text: str) -> bool:
     if "=" in text and not path.exists():
         return False
     return path.exists() or bool(path.suffix) or "/" in text
-
-
-def _preset(name: str, technology: str | None) -> "Architecture":
-    from codesign.arch.presets import load_preset
-
-    return load_preset(name, technology)
-
-
-def _layer(text: str) -> "Computation":
-    from codesign.workloads.layer_string import parse_layer
-
-    return parse_layer(text)

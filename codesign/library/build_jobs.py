@@ -148,7 +148,8 @@ def _of_space(request: "Request") -> "tuple[Job, Netlist]":
     computation = integer_widths(Sources(layer=request.options.layer).resolve().need_computation())
     space, point, _ = _design(request)
     if getattr(space.builder, "core", None) is not None:
-        return _core_program(request, computation, space.builder.core(point))
+        target = _core_target(request, space.builder.core(point))
+        return target.plan(computation.name, computation), target.netlist
     architecture = space.build(point)
     mapping = _searched(request, computation, architecture)
     return _nest(computation, architecture, mapping, _dma(point), request.options)
@@ -180,17 +181,14 @@ def _trial(request: "Request") -> tuple[Any, Any]:
     """
     from codesign.library.studies import open_study
 
-    if len(request.what) != 1:
+    number = request.options.trial
+    if len(request.what) != 1 or number is None:
         raise UserError("--trial needs one study", hint="codesign build STUDY --trial N")
     study = open_study(request.what[0]).study
-    trial = next((t for t in study.trials if t.number == request.options.trial), None)
-    if trial is None:
-        raise UserError(
-            f"{study.label} has no trial {request.options.trial}", hint=f"it has {len(study.trials)} trials"
-        )
+    trial = study.trial(number)
     if trial.infeasible:
         raise UserError(
-            f"trial {request.options.trial} is infeasible: there is nothing to build",
+            f"trial {number} is infeasible: there is nothing to build",
             where=study.label,
             hint=str(trial.infeasible),
         )
@@ -218,8 +216,6 @@ def target_of(request: "Request", computation: "Computation") -> Target:
     Raises:
         UserError: No design is named.
     """
-    from codesign.hardware.core_plan import core_parameters
-    from codesign.hardware.execute import core_job
     from codesign.hardware.nest_loops import parameters_of
     from codesign.hardware.verilog import generate
 
@@ -227,15 +223,7 @@ def target_of(request: "Request", computation: "Computation") -> Target:
         raise UserError("--network needs a machine", hint="give --space with --design, or a study with --trial")
     space, point, judged = _design(request)
     if getattr(space.builder, "core", None) is not None:
-        core = space.builder.core(point)
-        p = _with_port(core_parameters(core, NAME), request.options, judged)
-        netlist = generate(p)
-
-        def core_plan(name: str, layer: "Computation") -> "Job":
-            program, mapping = _program(request, layer, core)
-            return core_job(program, mapping, core, p, netlist.registers)
-
-        return Target(p, netlist, core_plan)
+        return _core_target(request, space.builder.core(point), judged)
     architecture, dma = space.build(point), _dma(point)
     p = _with_port(parameters_of(architecture, computation, *dma, NAME), request.options, judged)
     netlist = generate(p)
@@ -293,15 +281,20 @@ def _searched(request: "Request", computation: Any, architecture: Any) -> Any:
     return found.mapping
 
 
-def _core_program(request: "Request", computation: Any, core: Any) -> "tuple[Job, Netlist]":
+def _core_target(request: "Request", core: Any, judged: int | None = None) -> Target:
+    """The machine of a core, which programs that are searched put layers on; `judged` as in `_with_port`."""
     from codesign.hardware.core_plan import core_parameters
     from codesign.hardware.execute import core_job
     from codesign.hardware.verilog import generate
 
-    program, mapping = _program(request, computation, core)
-    p = _with_port(core_parameters(core, NAME), request.options)
+    p = _with_port(core_parameters(core, NAME), request.options, judged)
     netlist = generate(p)
-    return core_job(program, mapping, core, p, netlist.registers), netlist
+
+    def plan(name: str, layer: "Computation") -> "Job":
+        program, mapping = _program(request, layer, core)
+        return core_job(program, mapping, core, p, netlist.registers)
+
+    return Target(p, netlist, plan)
 
 
 def _program(request: "Request", computation: Any, core: Any) -> tuple[Any, Any]:

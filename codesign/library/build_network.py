@@ -1,6 +1,5 @@
 """A host's program with generated hardware: written, and run around the simulated machine."""
 
-import json
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +8,7 @@ import numpy as np
 
 from codesign.core.errors import UserError
 from codesign.library.build_jobs import target_of
-from codesign.library.built_hardware import BuiltDocument, BuiltHardware, HostRecord
+from codesign.library.built_hardware import BuiltDocument, BuiltHardware, HostRecord, finished
 
 if TYPE_CHECKING:
     from codesign.hardware.execute import Job
@@ -27,7 +26,7 @@ def build_network(request: "Request", folder: Path) -> BuiltHardware:
     Raises:
         UserError: No machine is named, or the network has what neither host nor machine does.
     """
-    from codesign.hardware.build import write_constraints, write_machine
+    from codesign.hardware.build import write_machine
     from codesign.hardware.host_program import program_of_network, write_host
     from codesign.hardware.host_steps import Convolution
     from codesign.hardware.memory_timing import LATENCY_CYCLES
@@ -53,18 +52,10 @@ def build_network(request: "Request", folder: Path) -> BuiltHardware:
         "status": "ok", "out": str(folder), "files": list(files), "predicted_cycles": program.predicted_cycles, "analytic_cycles": analytic,
         "generate_seconds": round(time.perf_counter() - started, 2), "host": host,
     }  # fmt: skip
-    failed, synthesis = None, None
+    failed = None
     if options.simulate:
         failed = _run_network(program, network, folder, host, options.seed, options.network)
-    if options.synthesize:
-        from codesign.hardware.synthesis import synthesize
-
-        synthesis = synthesize(target.parameters, target.netlist)
-        document["synthesis"] = synthesis.to_json()
-    files = (*files, write_constraints(folder, target.parameters, synthesis))
-    document["files"] = list(files)
-    (folder / "result.json").write_text(json.dumps(document, indent=1) + "\n", "utf-8")
-    return BuiltHardware(folder, files, document, failed, synthesis)
+    return finished(BuiltHardware(folder, files, document, failed), target.parameters, target.netlist, options)
 
 
 def _run_network(

@@ -1,6 +1,5 @@
 """`build`: the hardware of a design and its program, as Verilog, simulated and synthesised."""
 
-import json
 import os
 import time
 from collections.abc import Sequence
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 from codesign.library.build_jobs import make_job
 from codesign.library.build_network import add_host, build_network
 from codesign.library.build_options import DEFAULT_OPTIONS, BuildOptions, Request
-from codesign.library.built_hardware import BuiltDocument, BuiltHardware
+from codesign.library.built_hardware import BuiltDocument, BuiltHardware, finished
 from codesign.library.simulated import add_power, run_record
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ def build(
     Raises:
         UserError: Too little or too much is named, or a mapping that the generated hardware does not run.
     """
-    from codesign.hardware.build import write_build, write_constraints
+    from codesign.hardware.build import write_build
 
     started, folder = time.perf_counter(), Path(out)
     given = (what,) if isinstance(what, str | Path) else tuple(what)
@@ -66,17 +65,12 @@ def build(
     if options.host_driver:
         hosted, document["host"], wrong = add_host(request, job, netlist, folder)
         files, failed = (*files, *hosted), failed or wrong
-    if options.synthesize and synthesis is None:
-        from codesign.hardware.synthesis import synthesize as map_to_cells
-
-        synthesis = map_to_cells(job.image.parameters, netlist)
-        document["synthesis"] = synthesis.to_json()
-    files = (*files, write_constraints(folder, job.image.parameters, synthesis))
-    document["files"] = list(files)
+    built = finished(
+        BuiltHardware(folder, files, document, failed, synthesis, power), job.image.parameters, netlist, options
+    )
     if options.trial is not None:
-        keep_for_report(request, job, document, synthesis, folder)
-    (folder / "result.json").write_text(json.dumps(document, indent=1) + "\n", "utf-8")
-    return BuiltHardware(folder, tuple(files), document, failed, synthesis, power)
+        keep_for_report(request, job, document, built.synthesis, folder)
+    return built
 
 
 def keep_for_report(
@@ -91,7 +85,7 @@ def keep_for_report(
 
     assert request.options.trial is not None
     study = open_study(request.what[0]).study
-    trial = next(t for t in study.trials if t.number == request.options.trial)
+    trial = study.trial(request.options.trial)
     architecture = recorded_space(study.config, request.options.space).build(trial.point)
     built: BuiltRecord = {
         "layer": request.options.layer or job.computation.name or str(job.computation),

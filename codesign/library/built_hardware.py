@@ -1,6 +1,7 @@
 """Generated hardware as a result."""
 
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NotRequired, TypedDict, cast, final
 
@@ -10,8 +11,11 @@ from codesign.library.results import AbstractResult
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
+    from codesign.hardware.parameters import Parameters
     from codesign.hardware.power import MachinePower
     from codesign.hardware.synthesis import Synthesis
+    from codesign.hardware.verilog import Netlist
+    from codesign.library.build_options import BuildOptions
     from codesign.study.built import RunRecord
 
 
@@ -97,3 +101,21 @@ class BuiltHardware(AbstractResult):
         if "simulation" in self.document:
             parts.append(("simulated", float(self.document["simulation"]["cycles"])))
         return parts_figure(parts, "cycles", f"Cycles of the hardware in {self.folder}")
+
+
+def finished(
+    built: BuiltHardware, parameters: "Parameters", netlist: "Netlist", options: "BuildOptions"
+) -> BuiltHardware:
+    """Hardware mapped to cells where that is asked for, with its constraints and its record as files."""
+    from codesign.hardware.build import write_constraints
+
+    document, synthesis = built.document, built.synthesis
+    if options.synthesize and synthesis is None:
+        from codesign.hardware.synthesis import synthesize
+
+        synthesis = synthesize(parameters, netlist)
+        document["synthesis"] = synthesis.to_json()
+    files = (*built.files, write_constraints(built.folder, parameters, synthesis))
+    document["files"] = list(files)
+    (built.folder / "result.json").write_text(json.dumps(document, indent=1) + "\n", "utf-8")
+    return replace(built, files=files, synthesis=synthesis)

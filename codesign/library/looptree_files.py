@@ -13,25 +13,8 @@ from codesign.core.json_types import JsonObject
 
 if TYPE_CHECKING:
     from codesign.formats.accelforge import Workload
+    from codesign.library.map_options import MapOptions
     from codesign.mapping.looptree import Goal
-
-
-@final
-@dataclass(frozen=True)
-class UnevenSearch:
-    """How a nest under LoopTree's rules is searched.
-
-    Args:
-        objective: ``energy``, ``latency`` or ``edp``.
-        time_limit_s: Seconds of search.
-        imperfect: Whether the last iteration of a loop may be shorter.
-        certify: Whether a certificate is made.
-    """
-
-    objective: str = "edp"
-    time_limit_s: float | None = None
-    imperfect: bool = False
-    certify: bool = False
 
 
 @final
@@ -84,12 +67,15 @@ class FoundNest:
         }
 
 
-def map_accelforge(files: Sequence[str], search: UnevenSearch) -> tuple[FoundNest, JsonObject | None]:
+def map_accelforge(
+    files: Sequence[str], options: "MapOptions", *, certify: bool = False
+) -> tuple[FoundNest, JsonObject | None]:
     """The best nest of a workload's operators, and its certificate where one is asked for.
 
     Args:
         files: Architecture and workload, in any order.
-        search: How.
+        options: How; objective, time and whether the last iteration of a loop may be shorter are read.
+        certify: Whether a certificate is made.
 
     Raises:
         UserError: A file is missing or not AccelForge's, or something in it is not supported.
@@ -98,17 +84,17 @@ def map_accelforge(files: Sequence[str], search: UnevenSearch) -> tuple[FoundNes
     from codesign.mapping.looptree import Goal
 
     arch, workload = read_files(files)
-    options = [machines(arch, workload, i, Costs()) for i in range(len(workload.operators))]
-    goal = Goal(search.objective)
-    limit = math.inf if search.time_limit_s is None else search.time_limit_s
+    by_operator = [machines(arch, workload, i, Costs()) for i in range(len(workload.operators))]
+    goal = Goal(options.goal.value)
+    limit = math.inf if options.time_limit_s is None else options.time_limit_s
     started = time.process_time()
     proof: JsonObject | None = None
-    if len(options) > 1:
-        if search.imperfect or search.certify:
+    if len(by_operator) > 1:
+        if options.imperfect or certify:
             raise UserError("--imperfect and --certificate work on one operator", where=", ".join(files))
-        found = _fused(workload, options, goal, limit)
+        found = _fused(workload, by_operator, goal, limit)
     else:
-        found, proof = _single(workload, options[0], goal, search, limit)
+        found, proof = _single(workload, by_operator[0], goal, limit, imperfect=options.imperfect, certify=certify)
     return replace(found, cpu_seconds=time.process_time() - started), proof
 
 
@@ -139,14 +125,14 @@ def read_files(files: Sequence[str]) -> tuple[dict[str, Any], "Workload"]:
 
 
 def _single(
-    workload: "Workload", options: Sequence[Any], goal: "Goal", search: UnevenSearch, limit: float
+    workload: "Workload", choices: Sequence[Any], goal: "Goal", limit: float, *, imperfect: bool, certify: bool
 ) -> tuple[FoundNest, JsonObject | None]:
     from codesign.mappers.uneven.nest import lines, nest_of
     from codesign.mappers.uneven.search import solve
     from codesign.mapping.looptree import Factors
 
     (operator,) = workload.operators
-    answers = [(m, solve(operator, m, goal, Factors(search.imperfect, search.imperfect), limit)) for m in options]
+    answers = [(m, solve(operator, m, goal, Factors(imperfect, imperfect), limit)) for m in choices]
     machine, found = min(answers, key=lambda a: a[1].value)
     if found.case is None:
         smallest = min((v for v in machine.memories[1:] if math.isfinite(v.capacity)), key=lambda v: v.capacity)
@@ -155,8 +141,8 @@ def _single(
         )
     nest = nest_of(found.case, found.placed)
     proof = None
-    if search.certify:
-        if search.imperfect:
+    if certify:
+        if imperfect:
             raise UserError("--certificate works with perfect factors only")
         proof = _certificate(operator, machine, goal, found)
     bound = min(a.bound for _, a in answers)

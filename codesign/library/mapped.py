@@ -106,17 +106,32 @@ class MappedLayer(AbstractResult):
         """(value - bound) / bound; 0 when optimal; None when nothing is known."""
         return self.result.gap
 
+    @property
+    def mapped_computation(self) -> Computation:
+        """The layer that the mapping is one of: with padded bounds, where these were found better."""
+        padding = self.result.padding
+        sizes = {} if padding is None else {dim: size for dim, _, size in padding.changed}
+        return self.computation.with_bounds(**sizes) if sizes else self.computation
+
+    def event_json(self) -> JsonObject:
+        """What the event tier adds to, or replaces in, the analytical figures; nothing without it."""
+        if self.result.cost is None or self.run is None:
+            return {}
+        return event_document(self.result.cost, self.run, self.architecture, self.run_seconds + self.result.seconds)
+
     def to_json(self) -> JsonObject:
         """See `AbstractResult`."""
         document = self.result.to_json()
         if self.result.cost is None:
             return document
         provenance = provenance_of(self.architecture.technology)
-        document = {**self.result.cost.to_json(), **document, "provenance": provenance}
-        if self.run is None:
-            return document
-        seconds = self.run_seconds + self.result.seconds
-        return document | event_document(self.result.cost, self.run, self.architecture, seconds)
+        return {**self.result.cost.to_json(), **document, "provenance": provenance, **self.event_json()}
+
+    @property
+    def certifiable(self) -> bool:
+        """Whether a mapping was searched and is proven, or with imperfect factors or uneven mappings how near it is."""
+        near = (self.options.imperfect or self.options.uneven) and self.proof is Proof.GAP
+        return self.posed is not None and self.mapping is not None and (self.proof is Proof.OPTIMAL or near)
 
     def certificate(self) -> JsonObject:
         """What `codesign verify` needs to check that the mapping is optimal; with imperfect factors, how near it is.
@@ -136,8 +151,7 @@ class MappedLayer(AbstractResult):
         for name, present in given.items():
             if present:
                 raise UserError(f"no certificate covers `{name}`", hint="search again without it")
-        near = (options.imperfect or options.uneven) and self.proof is Proof.GAP
-        if self.posed is None or self.result.mapping is None or not (self.proof is Proof.OPTIMAL or near):
+        if self.posed is None or self.result.mapping is None or not self.certifiable:
             raise UserError("there is no proof to certify", hint="search with the mapper 'exact' and time enough")
         objective = Objective.parse(options.objective)
         return certificate(

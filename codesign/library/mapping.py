@@ -9,12 +9,13 @@ from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
 from codesign.cost.cost import Infeasible
 from codesign.cost.cost import evaluate as evaluate_mapping
+from codesign.evaluation.network import ConstraintsOf, Progress
 from codesign.evaluation.whole_network import LayerKey, evaluate_network
 from codesign.evaluation.whole_network import map_network as map_every_layer
 from codesign.library.inputs import as_computation, as_hardware, as_mapping, as_network, is_layer
 from codesign.library.map_options import DEFAULT_OPTIONS, MapOptions
 from codesign.library.mapped import MappedLayer, MappedNetwork
-from codesign.mappers.protocol import MapResult
+from codesign.mappers.protocol import Mapper, MapResult
 from codesign.mapping.constraints import Constraints, MappingProblem
 from codesign.mapping.fit import check_fit
 from codesign.mapping.mapping import Mapping
@@ -50,11 +51,25 @@ def map_layer(
     else:
         constraints = options.constraints or Constraints()
     check_fit(machine, [computation])
-    problem = MappingProblem(computation, machine, _freed(constraints, options), options.imperfect)
-    result = options.searcher(machine).map(
+    return map_problem(MappingProblem(computation, machine, _freed(constraints, options), options.imperfect), options)
+
+
+def map_problem(problem: MappingProblem, options: MapOptions) -> MappedLayer:
+    """The best mapping of one layer with the constraints on it."""
+    result = options.searcher(problem.architecture).map(
         problem, options.goal, budget=options.budget, seed=options.seed, reuse=options.rule
     )
-    return _timed(MappedLayer(computation, machine, result, problem, options))
+    return _timed(MappedLayer(problem.computation, problem.architecture, result, problem, options))
+
+
+def evaluate_layer(
+    computation: Computation, architecture: Architecture, mapping: Mapping, options: MapOptions
+) -> MappedLayer:
+    """What one layer costs with a mapping that is given."""
+    cost = evaluate_mapping(computation, architecture, mapping, reuse=options.rule, imperfect=options.imperfect)
+    if isinstance(cost, Infeasible):
+        return MappedLayer(computation, architecture, MapResult(None, None, cost, 1, 0.0), options=options)
+    return _timed(MappedLayer(computation, architecture, MapResult(mapping, cost, None, 1, 0.0), options=options))
 
 
 def _timed(layer: MappedLayer) -> MappedLayer:
@@ -62,10 +77,7 @@ def _timed(layer: MappedLayer) -> MappedLayer:
     timing, found = layer.options.timing, layer.result
     if not timing.event or found.mapping is None:
         return layer
-    computation = layer.computation
-    if found.padding is not None:
-        computation = computation.with_bounds(**{dim: size for dim, _, size in found.padding.changed})
-    run, seconds = timing.run(computation, layer.architecture, found.mapping, layer.options.rule)
+    run, seconds = timing.run(layer.mapped_computation, layer.architecture, found.mapping, layer.options.rule)
     if isinstance(run, Infeasible):
         return replace(layer, result=replace(found, mapping=None, cost=None, infeasible=run))
     return replace(layer, run=run, run_seconds=seconds)
@@ -93,16 +105,37 @@ def map_network(
     loaded = as_network(network, machine, batch=batch)
     if hardware is not None and options.free_bypass:
         hardware = hardware.with_free_bypass()
-    judged = options.judged()
 
     def constraints_of(computation: Computation) -> Constraints:
         given = Constraints() if hardware is None else hardware.constraints_of(computation)
         return _freed(_both(given, options.constraints), options)
 
     _refuse_for_network(options)
-    found = map_every_layer(loaded, machine, options.network_searcher(machine), judged, constraints_of=constraints_of)
-    mapped = MappedNetwork(found, loaded, machine, constraints_of=constraints_of, uneven=options.uneven)
+    return map_loaded(loaded, machine, options.network_searcher(machine), options, constraints_of)
+
+
+def map_loaded(
+    network: Network,
+    architecture: Architecture,
+    mapper: Mapper,
+    options: MapOptions,
+    constraints_of: ConstraintsOf,
+    progress: Progress | None = None,
+) -> MappedNetwork:
+    """Every distinct layer of a network with the best mapping that a mapper finds."""
+    found = map_every_layer(
+        network, architecture, mapper, options.judged(), constraints_of=constraints_of, progress=progress
+    )
+    mapped = MappedNetwork(found, network, architecture, constraints_of=constraints_of, uneven=options.uneven)
     return _timed_network(mapped, options)
+
+
+def evaluate_loaded(
+    network: Network, architecture: Architecture, mappings: MappingABC[LayerKey, Mapping], options: MapOptions
+) -> MappedNetwork:
+    """What a network costs with mappings that are given, by layer."""
+    judged = evaluate_network(network, architecture, mappings, options.judged())
+    return _timed_network(MappedNetwork(judged, network, architecture), options)
 
 
 def _refuse_for_network(options: MapOptions) -> None:
@@ -179,11 +212,7 @@ def evaluate(
         computation, (_, machine) = as_computation(workload), as_hardware(architecture)
         assert isinstance(mapping, Mapping | str | Path)
         nest = as_mapping(mapping, computation, machine, options.imperfect)
-        cost = evaluate_mapping(computation, machine, nest, reuse=options.rule, imperfect=options.imperfect)
-        if isinstance(cost, Infeasible):
-            return MappedLayer(computation, machine, MapResult(None, None, cost, 1, 0.0), options=options)
-        found = MapResult(nest, cost, None, 1, 0.0)
-        return _timed(MappedLayer(computation, machine, found, options=options))
+        return evaluate_layer(computation, machine, nest, options)
     assert not isinstance(workload, Computation)
     if mapping is None:
         return map_network(workload, architecture, options)
@@ -195,8 +224,7 @@ def evaluate(
         mapping = read_mappings(Path(mapping), machine, options.imperfect)
     assert not isinstance(mapping, Mapping)
     _refuse_for_network(options)
-    judged = evaluate_network(network, machine, mapping, options.judged())
-    return _timed_network(MappedNetwork(judged, network, machine), options)
+    return evaluate_loaded(network, machine, mapping, options)
 
 
 def _both(given: Constraints, more: Constraints | None) -> Constraints:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, final
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.json_types import JsonObject
-from codesign.library.looptree_files import UnevenSearch, map_accelforge
+from codesign.library.looptree_files import map_accelforge
 from codesign.library.map_options import DEFAULT_OPTIONS, MapOptions
 from codesign.library.results import AbstractResult
 from codesign.library.zigzag_files import read_layer
@@ -141,6 +141,5 @@ def _orders(files: list[str], options: MapOptions) -> MappedFiles:
 
 
 def _nests(files: list[str], options: MapOptions, certify: bool) -> MappedFiles:
-    search = UnevenSearch(options.goal.value, options.time_limit_s, options.imperfect, certify)
-    found, proof = map_accelforge(files, search)
+    found, proof = map_accelforge(files, options, certify=certify)
     return MappedFiles(found.to_json(), proof)

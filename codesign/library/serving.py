@@ -58,17 +58,8 @@ class Split:
         return {**head, "ttft_s": found.ttft_s, "tpot_s": found.tpot_s, "tokens_per_s": found.tokens_per_s}
 
 
-def on_system(asked: ServingSpec, system: ManyCore, stages: int) -> ServingSpec:
-    """What is served, shared by the dies of a system (rules M95 to M98).
-
-    Raises:
-        UserError: The specification names chips or links of its own, or the dies cannot be shared so.
-    """
-    return on_chips(asked, chips_of(system, stages))
-
-
 def on_chips(asked: ServingSpec, chips: Chips) -> ServingSpec:
-    """What is served, on the chips of a system.
+    """What is served, on the chips of a system (rules M95 to M98).
 
     Raises:
         UserError: The specification names chips or links of its own.
@@ -91,7 +82,7 @@ def shared(asked: ServingSpec, system: ManyCore | None, stages: int) -> ServingS
         UserError: There is no such way.
     """
     if system is not None:
-        return on_system(asked, system, stages)
+        return on_chips(asked, chips_of(system, stages))
     return replace(asked, chips=replace(asked.chips, stages=stages))
 
 

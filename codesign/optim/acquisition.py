@@ -1,6 +1,5 @@
 """Acquisition functions in closed form: how much evaluating a design is worth, given what is believed."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, final
 
@@ -73,14 +72,14 @@ class HypervolumeImprovement:
     Args:
         surrogate: What is believed.
         view: The scale and the front.
-        measure: `ehvi.expected_improvement` or `ehvi.probability_of_improvement`.
+        expected: The improvement, not its probability.
         grid: From `ehvi.boxes`.
         cells: From `ehvi.boxes`.
     """
 
     surrogate: Surrogate
     view: View
-    measure: Callable[[Floats, Floats, Floats, Indices], Floats]
+    expected: bool
     grid: Floats
     cells: Indices
 
@@ -89,19 +88,14 @@ class HypervolumeImprovement:
         features = self.surrogate.space.features(rows)
         mean, deviation = self.view.apply(*self.surrogate.predict(features))
         works = self.surrogate.feasibility(features)
-        return self.measure(mean, deviation, self.grid, self.cells) * np.where(works < LIKELY, DOUBTFUL, 1.0) * works
+        worth = ehvi.improvement(mean, deviation, self.grid, self.cells, self.expected)
+        return worth * np.where(works < LIKELY, DOUBTFUL, 1.0) * works
 
 
-def expected_improvement(surrogate: Surrogate, view: View) -> HypervolumeImprovement:
-    """Expected hypervolume improvement of designs, exact."""
+def hypervolume_improvement(surrogate: Surrogate, view: View, *, expected: bool = True) -> HypervolumeImprovement:
+    """Expected hypervolume improvement of designs, exact; or (HASCO's acquisition) the probability that the hypervolume grows at all."""
     grid, cells = ehvi.boxes(view.front, np.zeros(len(view.span)))
-    return HypervolumeImprovement(surrogate, view, ehvi.expected_improvement, grid, cells)
-
-
-def probability_of_improvement(surrogate: Surrogate, view: View) -> HypervolumeImprovement:
-    """The acquisition of HASCO: the probability that the hypervolume grows at all."""
-    grid, cells = ehvi.boxes(view.front, np.zeros(len(view.span)))
-    return HypervolumeImprovement(surrogate, view, ehvi.probability_of_improvement, grid, cells)
+    return HypervolumeImprovement(surrogate, view, expected, grid, cells)
 
 
 RHO = 0.05

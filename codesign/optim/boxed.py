@@ -49,7 +49,7 @@ SOUND = 1e-8
 """Relative; an evaluation further below its bound shows the bound to be wrong."""
 
 TIES = 5e-8
-"""Relative; values that differ by less count as equal, for sums are rounded."""
+"""Relative; values that differ by less count as equal, for sums are rounded. Many designs tie exactly, for instance in area."""
 
 MOST_BOXES = 400_000
 """Open boxes kept at most; beyond it nothing is split until evaluations have settled some."""
@@ -277,7 +277,7 @@ class BoxProof:
 
     # ---- choosing --------------------------------------------------------------------------------
 
-    def choose(self, count: int, rng: np.random.Generator, enough: Callable[[], bool] = never) -> Indices:
+    def choose(self, count: int, enough: Callable[[], bool] = never) -> Indices:
         """Up to `count` designs, after some rounds of splitting; none once every box is settled, or it is enough."""
         chosen: list[Indices] = []
         while len(chosen) < count:

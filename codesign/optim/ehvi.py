@@ -83,14 +83,17 @@ def _minimal(points: Indices, first: int) -> Indices:
 
 
 @njit
-def expected_improvement(mean: Floats, deviation: Floats, grid: Floats, cells: Indices) -> Floats:
-    """EHVI of each design: ``n``.
+def improvement(mean: Floats, deviation: Floats, grid: Floats, cells: Indices, expected: bool) -> Floats:
+    """EHVI of each design, or the probability that it enlarges the hypervolume: ``n``.
+
+    The probability is the acquisition of HASCO (Xiao et al., ISCA 2021): the mass of the prediction in the non-dominated region.
 
     Args:
         mean: Predicted objectives: ``n x m``.
         deviation: Their standard deviations, positive: ``n x m``.
         grid: From `boxes`: ``m x (k + 2)``.
         cells: From `boxes`: ``b x m x 2``.
+        expected: EHVI, not the probability.
     """
     n, m = mean.shape
     width = grid.shape[1]
@@ -101,38 +104,16 @@ def expected_improvement(mean: Floats, deviation: Floats, grid: Floats, cells: I
             for t in range(1, width):
                 z = (grid[j, t] - mean[i, j]) / deviation[i, j]
                 below = 0.5 * math.erfc(-z * 0.7071067811865476)
-                density = 0.3989422804014327 * math.exp(-0.5 * z * z)
-                table[j, t] = deviation[i, j] * (z * below + density)
+                if expected:
+                    density = 0.3989422804014327 * math.exp(-0.5 * z * z)
+                    table[j, t] = deviation[i, j] * (z * below + density)
+                else:
+                    table[j, t] = below
         total = 0.0
         for b in range(cells.shape[0]):
             volume = 1.0
             for j in range(m):
                 volume *= table[j, cells[b, j, 1]] - table[j, cells[b, j, 0]]
             total += volume
-        result[i] = total
-    return result
-
-
-@njit
-def probability_of_improvement(mean: Floats, deviation: Floats, grid: Floats, cells: Indices) -> Floats:
-    """The probability that each design enlarges the hypervolume: ``n`` (arguments as in `expected_improvement`).
-
-    The acquisition of HASCO (Xiao et al., ISCA 2021): the mass of the prediction in the non-dominated region.
-    """
-    n, m = mean.shape
-    width = grid.shape[1]
-    result = np.zeros(n)
-    table = np.zeros((m, width))
-    for i in range(n):
-        for j in range(m):
-            for t in range(1, width):
-                z = (grid[j, t] - mean[i, j]) / deviation[i, j]
-                table[j, t] = 0.5 * math.erfc(-z * 0.7071067811865476)
-        total = 0.0
-        for b in range(cells.shape[0]):
-            mass = 1.0
-            for j in range(m):
-                mass *= table[j, cells[b, j, 1]] - table[j, cells[b, j, 0]]
-            total += mass
         result[i] = total
     return result

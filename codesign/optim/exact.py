@@ -16,7 +16,7 @@ import numpy as np
 
 from codesign.core.errors import UserError
 from codesign.optim.bounded import BoundedDesigns, bounds_for, designs_of
-from codesign.optim.boxed import BoxedBounds, BoxProof, boxes_for, never
+from codesign.optim.boxed import SOUND, TIES, BoxedBounds, BoxProof, boxes_for, never
 from codesign.optim.certificate import Certificate
 from codesign.optim.corners import corners
 from codesign.optim.hypervolume import frame_volume
@@ -35,12 +35,6 @@ STEPPED = 20_000
 
 TARGETS = 2000
 """Designs of the outer front among which the one that settles most is chosen."""
-
-SOUND = 1e-8
-"""Relative; an evaluation further below its bound shows the bound to be wrong."""
-
-TIES = 5e-8
-"""Relative; values that differ by less count as equal, for sums are rounded. Many designs tie exactly, for instance in area."""
 
 SHRINK = 0.8
 """What the gap of the design furthest from being settled is asked to fall to, as a share, when bounds alone are tightened."""
@@ -110,11 +104,10 @@ class Exact:
         """The designs whose evaluation settles most of what is open; none when nothing is."""
         if self.why_not:
             return self._black_box.propose(history, count, rng)
-        proof = self._proof()
-        proof.learn(history)
+        proof = self.proof_of(history)
         if proof.withdrawn:
             return self._black_box.propose(history, count, rng)
-        return proof.choose(count, rng, self._late)
+        return proof.choose(count, self._late)
 
     def _late(self) -> bool:
         """Whether time is up."""
@@ -127,23 +120,24 @@ class Exact:
             inner = frame_volume(good, good) if len(good) else 0.0
             count = self.problem.space.cardinality_bound
             return Certificate(count, len(history.indices), 0, count, self.epsilon, None, inner, None, self.why_not)
-        proof = self._proof()
-        proof.learn(history)
-        return proof.certificate()
+        return self.proof_of(history).certificate()
 
     def outer_front(self, history: History) -> Floats:
         """Points below which no design is shown to lie: an outer bound of the front, ``k x m``; empty without proof."""
         if self.why_not:
             return np.zeros((0, len(self.problem.objectives)))
-        proof = self._proof()
-        proof.learn(history)
+        proof = self.proof_of(history)
         return np.zeros((0, len(self.problem.objectives))) if proof.withdrawn else proof.outer_front()
 
     def proof_of(self, history: History) -> "FrontProof | BoxProof":
         """What these evaluations show, to be tightened without further ones; only where `why_not` is empty."""
-        proof = self._proof()
-        proof.learn(history)
-        return proof
+        if not self._state:
+            if self._boxes is not None:
+                self._state.append(BoxProof(self.problem, self._boxes, self.epsilon))
+            else:
+                self._state.append(FrontProof(self.problem, self.epsilon, self.sharpen))
+        self._state[0].learn(history)
+        return self._state[0]
 
     def tighten(self, history: History, enough: Callable[[], bool]) -> bool:
         """One step of bounds alone; False where nothing sharper is known."""
@@ -163,14 +157,6 @@ class Exact:
             return None
         count = self.problem.space.cardinality_bound
         return boxes if count > LISTED or (count > STEPPED and boxes.slow) else None
-
-    def _proof(self) -> "FrontProof | BoxProof":
-        if not self._state:
-            if self._boxes is not None:
-                self._state.append(BoxProof(self.problem, self._boxes, self.epsilon))
-            else:
-                self._state.append(FrontProof(self.problem, self.epsilon, self.sharpen))
-        return self._state[0]
 
 
 @final
@@ -286,7 +272,7 @@ class FrontProof:
     def _open(self, epsilon: float) -> Bools:
         return ~(self._known | self._excluded | self._settled) & (self._factor > (1.0 + epsilon) * (1.0 + TIES))
 
-    def choose(self, count: int, rng: np.random.Generator, enough: Callable[[], bool] = never) -> Indices:
+    def choose(self, count: int, enough: Callable[[], bool] = never) -> Indices:
         """Up to `count` designs, those pending and chosen before counted at what is expected of them; none once it is enough."""
         chosen: list[int] = []
         while len(chosen) < count:

@@ -124,7 +124,7 @@ class GreyBox:
         chosen: list[Indices] = []
         while len(chosen) < count:
             believed = self._expected(np.array(waiting), models) if waiting else np.zeros((0, seen.shape[1]))
-            row = self._best(np.concatenate([seen, believed]), models, known, history)
+            row = self._best(np.concatenate([seen, believed]), models, known)
             if row is None:
                 break
             known.add(row.tobytes())
@@ -132,7 +132,7 @@ class GreyBox:
             waiting.append(row)
         return np.array(chosen, dtype=np.int64).reshape(-1, len(self._problem.space.names))
 
-    def _best(self, seen: Floats, models: "Ratios", known: set[bytes], history: History) -> Indices | None:
+    def _best(self, seen: Floats, models: "Ratios", known: set[bytes]) -> Indices | None:
         """The new design whose expected metrics, in logarithms, add most to what is seen."""
         positions = self._candidates(seen, known)
         if not len(positions):
@@ -143,7 +143,7 @@ class GreyBox:
 
         def gain(rows: Indices, values: Floats) -> Floats:
             scaled = (values - low) / span
-            improvement = ehvi.expected_improvement(scaled, np.full_like(scaled, SURE), grid, cells)
+            improvement = ehvi.improvement(scaled, np.full_like(scaled, SURE), grid, cells, True)
             return np.asarray(improvement * models.works(rows))
 
         gains = gain(self._rows[positions], expected)

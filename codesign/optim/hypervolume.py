@@ -5,14 +5,15 @@ A hypervolume means nothing without its scale and its reference point, so both a
 and the reference point lies `margin` beyond the nadir. Points outside the reference box count nothing.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.core.errors import UserError
+from codesign.core.errors import UserError, unknown_name
 from codesign.optim.pareto import front
 
 Floats = NDArray[np.float64]
@@ -42,6 +43,20 @@ def hypervolume(values: Floats, reference_point: Sequence[float]) -> float:
     inside = values[np.isfinite(values).all(axis=1)]
     inside = inside[(inside < reference).all(axis=1)]
     return float(moocore.hypervolume(inside, ref=reference)) if len(inside) else 0.0
+
+
+def reference_values(reference: Sequence[float] | Mapping[str, float], objectives: Sequence[str]) -> Sequence[float]:
+    """A reference point in the order of the objectives, NaN for one that is not named.
+
+    Raises:
+        UserError: It names another objective.
+    """
+    if not isinstance(reference, Mapping):
+        return reference
+    for name in reference:
+        if name not in objectives:
+            raise unknown_name("objective", name, objectives, where="reference point")
+    return [reference.get(name, math.nan) for name in objectives]
 
 
 @final
@@ -108,10 +123,6 @@ class Frame:
             return 0.0
         return hypervolume(self.normalise(values), [1.0 + self.margin] * len(self.ideal))
 
-    def share(self, values: Floats, exact_front: Floats) -> float:
-        """The hypervolume of the rows as a share of that of the exact front."""
-        return self.hypervolume(values) / self.hypervolume(exact_front)
-
     def curve(self, values: Floats) -> Floats:
         """The hypervolume after each row, in order: ``n x m`` to ``n``."""
         normalised = self.normalise(values)
@@ -125,6 +136,4 @@ class Frame:
 
 def frame_volume(of: Floats, values: Floats) -> float:
     """The hypervolume of some values in the frame of a front (log-scaled where it is positive)."""
-    frame = Frame.of_front(of, log=bool((of > 0).all()))
-    inside = frame.normalise(values)
-    return hypervolume(inside, [1.0 + frame.margin] * inside.shape[1])
+    return Frame.of_front(of, log=bool((of > 0).all())).hypervolume(values)

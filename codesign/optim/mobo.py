@@ -35,8 +35,7 @@ from codesign.optim.acquisition import (
     ScalarisedBound,
     ScalarisedImprovement,
     View,
-    expected_improvement,
-    probability_of_improvement,
+    hypervolume_improvement,
 )
 from codesign.optim.bounded import bounds_for
 from codesign.optim.nearby import nearby_of
@@ -200,9 +199,7 @@ class Mobo:
                 return ScalarisedBound(surrogate, view, weights)
             samples = np.random.default_rng(self.problem.seed).standard_normal((_SAMPLES, len(weights)))
             return ScalarisedImprovement(surrogate, view, weights, samples)
-        if name == "phvi":
-            return probability_of_improvement(surrogate, view)
-        return expected_improvement(surrogate, view)
+        return hypervolume_improvement(surrogate, view, expected=name != "phvi")
 
     def _acquisition_name(self) -> str:
         if self.acquisition not in ("auto", "black"):
@@ -216,7 +213,7 @@ class Mobo:
             return pool
         if len(self.problem.objectives) > EXACT_OBJECTIVES:
             return pool[rng.permutation(len(pool))[:SCREENED]]
-        exact = expected_improvement(surrogate, self._view(surrogate, history, None))
+        exact = hypervolume_improvement(surrogate, self._view(surrogate, history, None))
         return pool[np.argsort(-exact(pool), kind="stable")[:SCREENED]]
 
     def _baseline(self, history: History) -> Indices:

@@ -6,11 +6,11 @@ from typing import Any, final
 
 import numpy as np
 
-from codesign.core.errors import UserError, unknown_name
+from codesign.core.errors import UserError
 from codesign.core.point import Point, PointValue
 from codesign.core.threads import one_thread
 from codesign.optim.certificate import Certificate
-from codesign.optim.hypervolume import hypervolume
+from codesign.optim.hypervolume import hypervolume, reference_values
 from codesign.optim.pareto import nondominated
 from codesign.optim.protocols import Evaluated, Floats, History, Indices, Problem, Strategy
 
@@ -203,17 +203,13 @@ class Optimizer:
         Raises:
             UserError: Neither is given: without a fixed reference point the number would mean nothing.
         """
-        if isinstance(reference_point, Mapping):
-            for name in reference_point:
-                if name not in self.problem.objectives:
-                    raise unknown_name("objective", name, self.problem.objectives)
-            reference_point = [reference_point.get(name, math.nan) for name in self.problem.objectives]
-        reference = reference_point if reference_point is not None else self.problem.reference_point
-        if reference is None:
+        given = reference_point if reference_point is not None else self.problem.reference_point
+        if given is None:
             raise UserError(
                 "hypervolume: no reference point", hint="pass one here or as `reference_point` to optim.create"
             )
         history = self.history()
+        reference = reference_values(given, self.problem.objectives)
         return hypervolume(history.objectives[satisfied(self.problem, history)], reference)
 
 

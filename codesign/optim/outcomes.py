@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -51,6 +51,11 @@ class OutcomeConstraint:
     def satisfied(self, values: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Which values obey the bound (NaN does not)."""
         return values <= self.bound if self.upper else values >= self.bound
+
+    def kept_by(self, metrics: Mapping[str, float]) -> bool:
+        """Whether the figures of one design obey the bound."""
+        value = metrics[self.metric]
+        return value <= self.bound if self.upper else value >= self.bound
 
     def __str__(self) -> str:
         short = f"{self.bound:g}"

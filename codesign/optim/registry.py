@@ -2,15 +2,15 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, final
+from dataclasses import MISSING, fields
+from typing import Any
 
 import numpy as np
 
 from codesign.core.errors import UserError, unknown_name
-from codesign.core.plugins import entry_points, load_attribute
+from codesign.core.plugins import Registry
 from codesign.core.point import Point, PointValue
-from codesign.optim.hypervolume import Frame
+from codesign.optim.hypervolume import Frame, reference_values
 from codesign.optim.optimizer import Optimizer
 from codesign.optim.outcomes import OutcomeConstraint, parse_constraints
 from codesign.optim.protocols import Evaluated, LowerBounds, Problem, SearchSpace, Strategy
@@ -20,59 +20,44 @@ ELITES = 3
 
 Option = bool | int | float | str
 
-FIRST_OPTION = "first option"
-"""Stands for the name of the option that a colon sets, where only the strategy's class knows it."""
-
-
-@final
-@dataclass(frozen=True)
-class _Entry:
-    """Where a strategy is defined, options that the name fixes, and the option that ``name:value`` sets."""
-
-    module: str
-    strategy: str
-    fixed: Mapping[str, Option] = field(default_factory=dict)
-    suffix: str | None = None
-
-    def load(self) -> Any:
-        module = self.module if "." in self.module else f"codesign.optim.{self.module}"
-        return load_attribute(f"{module}:{self.strategy}", "this optimiser")
-
-
-_ENTRIES: dict[str, _Entry] = {
-    "random": _Entry("sampling", "Random"),
-    "sobol": _Entry("sampling", "Sobol"),
-    "exhaustive": _Entry("sampling", "Exhaustive"),
-    "nsga2": _Entry("evolution", "GeneticAlgorithm", {"reference_directions": False}, "population"),
-    "nsga3": _Entry("evolution", "GeneticAlgorithm", {"reference_directions": True}, "population"),
-    "moead": _Entry("evolution", "Decomposition", suffix="population"),
-    "mobo": _Entry("mobo", "Mobo", suffix="acquisition"),
-    "exact": _Entry("exact", "Exact"),
-    "optuna": _Entry("optuna_samplers", "OptunaSampler", suffix="sampler"),
-}
-
-
 GROUP = "codesign.optimizers"
 """Entry points of this group are strategies of other packages: ``name = module:class``, its first option set by ``name:value``."""
 
+REGISTRY: Registry[Strategy] = Registry(
+    "optimiser",
+    GROUP,
+    {
+        "random": ("codesign.optim.sampling:Random", "uniform draws"),
+        "sobol": ("codesign.optim.sampling:Sobol", "a scrambled Sobol sequence"),
+        "exhaustive": ("codesign.optim.sampling:Exhaustive", "every design once"),
+        "nsga2": ("codesign.optim.evolution:GeneticAlgorithm", "a genetic algorithm, by rank and crowding"),
+        "nsga3": ("codesign.optim.evolution:GeneticAlgorithm", "a genetic algorithm, by reference directions"),
+        "moead": ("codesign.optim.evolution:Decomposition", "a Chebyshev problem for each weight vector"),
+        "mobo": ("codesign.optim.mobo:Mobo", "Bayesian optimisation, with bounds where there are any"),
+        "exact": ("codesign.optim.exact:Exact", "a proven front, by bounds"),
+        "optuna": ("codesign.optim.optuna_samplers:OptunaSampler", "a sampler of Optuna"),
+    },
+    {"nsga2": {"reference_directions": False}, "nsga3": {"reference_directions": True}},
+)
 
-def _entries() -> dict[str, _Entry]:
-    """The strategies of this package, then those of others."""
-    found = dict(_ENTRIES)
-    for point in entry_points(GROUP):
-        found.setdefault(point.name, _Entry(point.module, point.attr, suffix=FIRST_OPTION))
-    return found
+_MAIN_OPTION = {
+    "nsga2": "population",
+    "nsga3": "population",
+    "moead": "population",
+    "mobo": "acquisition",
+    "optuna": "sampler",
+}
+"""Of our strategies: the option that ``name:value`` sets."""
 
 
 def available() -> tuple[str, ...]:
     """The names `create` accepts (``optuna`` needs a sampler: ``optuna:tpe``)."""
-    return tuple(_entries())
+    return REGISTRY.names()
 
 
 def options_of(name: str) -> dict[str, Option]:
     """The options an optimiser takes, with their defaults."""
-    entry = _entry(name.partition(":")[0])
-    return {f.name: f.default for f in _option_fields(entry)}
+    return {f.name: f.default for f in _option_fields(name.partition(":")[0])}
 
 
 def canonical_name(name: str) -> str:
@@ -82,12 +67,8 @@ def canonical_name(name: str) -> str:
     True
     """
     head, colon, _ = name.partition(":")
-    entry = _entries().get(head)
-    if colon or entry is None or entry.suffix is None:
-        return name
-    known = {f.name: f.default for f in _option_fields(entry)}
-    key = next(iter(known), "") if entry.suffix == FIRST_OPTION else entry.suffix
-    default = known.get(key, MISSING)
+    key = None if colon or head not in REGISTRY.names() else _main_option(head)
+    default = MISSING if key is None else options_of(head).get(key, MISSING)
     return name if default is MISSING else f"{head}:{default}"
 
 
@@ -126,7 +107,7 @@ def create(
         UserError: An unknown name or option, no objective, a repeated one, or a constraint that cannot be met.
     """
     head, _, suffix = name.partition(":")
-    entry = _entry(head)
+    REGISTRY.load(head)  # refuses an unknown name
     problem = Problem(
         space=space,
         objectives=_objectives(objectives),
@@ -137,7 +118,7 @@ def create(
         noisy=noisy,
         bounds=bounds,
     )
-    strategy = _build(head, entry, suffix, problem, dict(options or {}))
+    strategy = _build(head, suffix, problem, dict(options or {}))
     return Optimizer(problem, strategy, [*initial, *elites(problem)])
 
 
@@ -159,24 +140,23 @@ def elites(problem: Problem) -> list[Point]:
     return problem.space.to_points(rows[picked])
 
 
-def _entry(name: str) -> _Entry:
-    known = _entries()
-    if name not in known:
-        raise unknown_name("optimiser", name, known)
-    return known[name]
+def _option_fields(name: str) -> list[Any]:
+    fixed = REGISTRY.fixed.get(name, {})
+    return [f for f in fields(REGISTRY.load(name)) if f.name != "problem" and f.name not in fixed and f.init]
 
 
-def _option_fields(entry: _Entry) -> list[Any]:
-    return [f for f in fields(entry.load()) if f.name != "problem" and f.name not in entry.fixed and f.init]
+def _main_option(name: str) -> str | None:
+    """The option that ``name:value`` sets; None where there is none."""
+    return _MAIN_OPTION.get(name) if name in REGISTRY.own else next(iter(options_of(name)), "")
 
 
-def _build(name: str, entry: _Entry, suffix: str, problem: Problem, options: dict[str, Option]) -> Strategy:
-    known = {f.name: f for f in _option_fields(entry)}
+def _build(name: str, suffix: str, problem: Problem, options: dict[str, Option]) -> Strategy:
+    known = {f.name: f for f in _option_fields(name)}
     if suffix:
-        if entry.suffix is None:
+        main = _main_option(name)
+        if main is None:
             raise UserError(f"optimiser {name!r} takes nothing after a colon, got {suffix!r}")
-        key = next(iter(known), "") if entry.suffix == FIRST_OPTION else entry.suffix
-        options = {key: suffix, **options}
+        options = {main: suffix, **options}
     settings: dict[str, Option] = {}
     for key, value in options.items():
         if key not in known:
@@ -185,7 +165,7 @@ def _build(name: str, entry: _Entry, suffix: str, problem: Problem, options: dic
     missing = [f.name for f in known.values() if f.default is MISSING and f.name not in settings]
     if missing:
         raise UserError(f"optimiser {name!r} needs a {missing[0]}", hint=f"write it as '{name}:{missing[0].upper()}'")
-    strategy: Strategy = entry.load()(problem, **settings, **entry.fixed)
+    strategy: Strategy = REGISTRY.load(name)(problem, **settings, **REGISTRY.fixed.get(name, {}))
     return strategy
 
 
@@ -227,12 +207,7 @@ def _reference(
 ) -> tuple[float, ...] | None:
     if reference is None:
         return None
-    if isinstance(reference, Mapping):
-        for key in reference:
-            if key not in objectives:
-                raise unknown_name("objective", key, objectives, where="reference point")
-        reference = [reference.get(name, math.nan) for name in objectives]
-    values = tuple(float(v) for v in reference)
+    values = tuple(float(v) for v in reference_values(reference, objectives))
     if len(values) != len(objectives) or not all(math.isfinite(v) for v in values):
         raise UserError(f"reference point: expected a finite number per objective, got {list(reference)}")
     return values

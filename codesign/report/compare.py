@@ -2,14 +2,14 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from codesign.core.errors import UserError
 from codesign.core.json_types import JsonObject
-from codesign.evaluation.metrics import UNITS
+from codesign.evaluation.metrics import UNITS, figures_text
 from codesign.optim.certify import above
 from codesign.optim.hypervolume import hypervolume
 from codesign.optim.pareto import front
@@ -114,6 +114,11 @@ class Comparison:
     groups: tuple[Group, ...]
     tests: tuple[RankTest, ...]
     proven: float | None = None
+
+    @property
+    def reference_text(self) -> str:
+        """The reference point with units."""
+        return figures_text(self.reference, self.objectives)
 
 
 def compare(studies: Sequence[Study], levels: Sequence[str] = ()) -> Comparison:
@@ -229,9 +234,7 @@ def rank_tests(groups: Sequence[Group]) -> tuple[RankTest, ...]:
     adjusted = []
     for test, p_value in zip(tests, plain, strict=True):
         paired_p = None if test.paired_p_value is None else next(paired)
-        adjusted.append(
-            RankTest(test.left, test.right, test.trials, test.superiority, p_value, paired_p, test.least_p_value)
-        )
+        adjusted.append(replace(test, p_value=p_value, paired_p_value=paired_p))
     return tuple(adjusted)
 
 
@@ -340,16 +343,5 @@ def comparison_json(comparison: Comparison) -> JsonObject:
             }
             for g in comparison.groups
         ],
-        "tests": [
-            {
-                "left": t.left,
-                "right": t.right,
-                "trials": t.trials,
-                "superiority": t.superiority,
-                "p_value": t.p_value,
-                "paired_p_value": t.paired_p_value,
-                "least_p_value": t.least_p_value,
-            }
-            for t in comparison.tests
-        ],
+        "tests": [dict(vars(test)) for test in comparison.tests],
     }

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from codesign.core.files import write_atomic
-from codesign.evaluation.metrics import format_si, unit_of
 from codesign.report.compare import Comparison, Group, comparison_json
 from codesign.report.html_page import asset, build_page
 
@@ -87,9 +86,6 @@ def _csv(rows: Iterable[Sequence[object]]) -> str:
 
 def latex_table(comparison: Comparison) -> str:
     """A table for a paper; it needs the package booktabs."""
-    reference = ", ".join(
-        format_si(r, unit_of(o)) for r, o in zip(comparison.reference, comparison.objectives, strict=True)
-    )
     levels = [f"{100 * level / comparison.best:.3g}\\,\\%" for level in comparison.levels]
     best = comparison.groups[0].optimizer
     lines = [
@@ -97,7 +93,7 @@ def latex_table(comparison: Comparison) -> str:
         "\\begin{table}",
         "  \\centering",
         f"  \\caption{{Hypervolume by optimiser: median and quartiles over runs, logarithms to base 10, reference point "
-        f"({_escape(reference)}). Trials: median until a share of the hypervolume of all runs is reached. "
+        f"({_escape(comparison.reference_text)}). Trials: median until a share of the hypervolume of all runs is reached. "
         f"$A_{{12}}$: probability that a run of {_escape(best)} ends higher; $p$: Mann--Whitney, adjusted after Holm.}}",
         f"  \\begin{{tabular}}{{lrr{'r' * len(levels)}rr}}",
         "    \\toprule",

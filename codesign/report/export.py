@@ -45,9 +45,7 @@ def export_design(
     Raises:
         UserError: There is no such trial, or its space cannot be had.
     """
-    trial = next((t for t in study.trials if t.number == number), None)
-    if trial is None:
-        raise UserError(f"{study.label} has no trial {number}", hint=f"it has {len(study.trials)} trials")
+    trial = study.trial(number)
     found = recorded_space(study.config, space)
     architecture = found.build(trial.point)
     layers = replay_layers(found, architecture, study.detail(number))

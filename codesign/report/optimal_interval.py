@@ -22,6 +22,7 @@ from codesign.evaluation.design import DesignSpace
 from codesign.evaluation.detail import LayersDetail, detail_of
 from codesign.evaluation.records import ConfigRecord
 from codesign.evaluation.replay import recorded_mapper, recorded_options, recorded_space, recorded_workload
+from codesign.optim.boxed import TIES
 from codesign.report.recommend import knee_index
 from codesign.report.sensitivity import energy_by_constant, scaled_metrics
 from codesign.study.goals import ruled
@@ -41,9 +42,6 @@ FINE = 1.01
 
 MOST_DESIGNS = 3_000_000
 """Designs that are bounded at every factor."""
-
-_TIES = 5e-8
-"""Relative; values that differ by less count as equal."""
 
 
 @final
@@ -173,7 +171,7 @@ def stability(
     if epsilon is None:
         epsilon = float((read_proof(study.folder) or {}).get("epsilon_proven") or 0.0)
     gap = rivals.gap()
-    if gap > epsilon + _TIES:
+    if gap > epsilon + TIES:
         return Stability(chosen.number, rivals.designs, epsilon, gap, ())
     intervals = []
     for constant in constants or [c for c, joules in rivals.parts_of_chosen.items() if joules > 0.0]:
@@ -278,7 +276,7 @@ class _Rivals:
     def _at(self, constant: Constant, factor: float) -> _Figures:
         """All designs at one factor, evaluated ones first."""
         own = self._metrics(self._chosen, constant, factor)
-        kept = all(bool(c.satisfied(np.array([own[c.metric]]))[0]) for c in self._study.constraints)
+        kept = all(c.kept_by(own) for c in self._study.constraints)
         names, limits = self._study.objectives, self._limits
         found = [self._metrics(t, constant, factor) for t in self._trials if t is not self._chosen]
         values = np.array([[m[o] for o in names] for m in found]).reshape(-1, len(names))
@@ -325,7 +323,7 @@ class _Rivals:
     @staticmethod
     def _better(left: _Figures, right: _Figures, epsilon: float) -> int | None:
         """A design not shown to stay worse in one and the same objective, or beyond one and the same limit, at both ends of a segment."""
-        factor = (1.0 + epsilon) * (1.0 + _TIES)
+        factor = (1.0 + epsilon) * (1.0 + TIES)
         if left.own is None or right.own is None:
             return -1  # the design itself breaks a limit
         holds = ((left.own <= factor * left.others) & (right.own <= factor * right.others)).any(axis=1)

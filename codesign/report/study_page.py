@@ -1,9 +1,6 @@
 """The report of a study: which accelerator to build and why, the front, the search, every design."""
 
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from codesign.core.files import write_atomic
 from codesign.core.json_types import JsonObject
@@ -103,7 +100,7 @@ def report_data(study: Study, space: str | None = None, machine_seconds: float =
 
 
 def _trial_json(study: Study, trial: Trial, on_front: bool) -> JsonObject:
-    broken = [] if trial.infeasible else [str(c) for c in study.constraints if not _keeps(c, trial)]
+    broken = [] if trial.infeasible else [str(c) for c in study.constraints if not c.kept_by(trial.metrics)]
     return {
         "number": trial.number,
         "point": trial.point,
@@ -127,10 +124,6 @@ def _cycles_json(machine: MachineCycles, built: list[BuiltRecord]) -> JsonObject
         "simulated": sum(runs.values()) if runs else None,
         "simulated_layers": list(runs),
     }
-
-
-def _keeps(constraint: Any, trial: Trial) -> bool:
-    return bool(constraint.satisfied(np.array([trial.metrics[constraint.metric]]))[0])
 
 
 def importance(study: Study, valid: list[Trial]) -> dict[str, EffectsRecord]:

@@ -169,7 +169,7 @@ def _of_design(study: Study, evaluate: DesignEvaluator, trial: Trial, limit_s: f
     compromises = []
     for metrics in found.points:
         values = metrics.to_dict()
-        if all(bool(c.satisfied(np.array([values[c.metric]]))[0]) for c in study.constraints):
+        if all(c.kept_by(values) for c in study.constraints):
             compromises.append(Compromise(trial.number, trial.point, values))
     return compromises, found.proven
 

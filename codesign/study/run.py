@@ -52,8 +52,6 @@ from codesign.study.study import LOCAL_NAME, Study, Trial
 if TYPE_CHECKING:
     from codesign.evaluation.many_cores import SegmentsEvaluator
 
-"""What a study's folder holds what is proven of its front in."""
-
 BOUNDED = (PROVING, "mobo")
 """Optimisers that use lower bounds on what a design can be."""
 
@@ -388,21 +386,25 @@ def _judge_that_bounds_know(judge: Judge) -> object:
     return evaluate.evaluate if METRICS.isdisjoint(name for name, _ in evaluate.metrics) else None
 
 
+def _scenarios(evaluate: object) -> list[tuple[object, object]]:
+    """What judges each scenario of a design, and the evaluator that maps it layer by layer inside."""
+    each = [e for _, e in evaluate.scenarios] if isinstance(evaluate, RobustEvaluator) else [evaluate]
+    return [(one, one.inner if isinstance(one, EventEvaluator) and one.generated else one) for one in each]
+
+
 def _lower_bounds(judge: Judge) -> LowerBounds | None:
     """What no design can be below, where the judge maps layer by layer in a way that bounds cover."""
     from codesign.bounds.chosen import chosen_by
     from codesign.bounds.design import DesignBounds, why_not
     from codesign.bounds.scenarios import ScenarioBounds
 
-    if (systems := _systems(_judge_that_bounds_know(judge))) is not None:
+    evaluate = _judge_that_bounds_know(judge)
+    if (systems := _systems(evaluate)) is not None:
         from codesign.bounds.many_cores import SystemBounds
 
         return SystemBounds(systems)
-    evaluate = _judge_that_bounds_know(judge)
-    scenarios = [e for _, e in evaluate.scenarios] if isinstance(evaluate, RobustEvaluator) else [evaluate]
     models = []
-    for one in scenarios:
-        plain = one.inner if isinstance(one, EventEvaluator) and one.generated else one
+    for one, plain in _scenarios(evaluate):
         if not isinstance(plain, DesignEvaluator) or why_not(plain.options, plain.mapper.name) is not None:
             return None
         run_cycles = one.ramp_cycles if isinstance(one, EventEvaluator) else None
@@ -448,9 +450,7 @@ def why_no_bounds(prepared: PreparedStudy) -> str:
         return "bounds of systems of many cores take too long for its candidates, and serve 'exact' alone"
     if isinstance(evaluate, ByChoice):
         return "designs choose a precision or zeros, whose bounds serve 'exact' alone"
-    scenarios = [e for _, e in evaluate.scenarios] if isinstance(evaluate, RobustEvaluator) else [evaluate]
-    inner = [one.inner if isinstance(one, EventEvaluator) and one.generated else one for one in scenarios]
-    plain = [one for one in inner if isinstance(one, DesignEvaluator)]
+    plain = [one for _, one in _scenarios(evaluate) if isinstance(one, DesignEvaluator)]
     reasons = (why_not(one.options, one.mapper.name) for one in plain)
     return next((reason for reason in reasons if reason), "designs are not judged layer by layer")
 

@@ -382,9 +382,18 @@ class Study:
 
     def is_valid(self, trial: Trial) -> bool:
         """Whether a trial is feasible and keeps every constraint."""
-        return not trial.infeasible and all(
-            bool(c.satisfied(np.array([trial.metrics[c.metric]]))[0]) for c in self.constraints
-        )
+        return not trial.infeasible and all(c.kept_by(trial.metrics) for c in self.constraints)
+
+    def trial(self, number: int) -> Trial:
+        """The trial of that number.
+
+        Raises:
+            UserError: There is none.
+        """
+        found = next((t for t in self.trials if t.number == number), None)
+        if found is None:
+            raise UserError(f"{self.label} has no trial {number}", hint=f"it has {len(self.trials)} trials")
+        return found
 
     def values(self, trials: Sequence[Trial]) -> np.ndarray[Any, np.dtype[np.float64]]:
         """Objectives, NaN for trials that are not valid: ``n x m``."""

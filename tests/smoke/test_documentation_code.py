@@ -12,7 +12,7 @@ import pytest
 import typer
 from typer.main import get_command
 
-from codesign.cli.app import _register_commands, app, join_lists
+from codesign.cli.app import app, join_lists, register_commands
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -74,7 +74,7 @@ COMMANDS = list(commands())
 def root() -> Any:
     app.registered_commands.clear()
     app.registered_groups.clear()
-    _register_commands()
+    register_commands()
     return get_command(app)
 
 

@@ -104,7 +104,7 @@ def test_a_mistake_gets_one_message_and_exit_code_2(change: tuple[str, ...], mes
 
 def test_help_is_quick_and_imports_nothing_heavy(tmp_path: Path) -> None:
     code = (
-        "import sys, codesign.cli.app as a; a._register_commands(); "
+        "import sys, codesign.cli.app as a; a.register_commands(); "
         "print([m for m in ('torch', 'botorch', 'llvmlite', 'ortools', 'onnx', 'pymoo', 'plotly') if m in sys.modules])"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)

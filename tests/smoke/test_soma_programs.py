@@ -141,10 +141,11 @@ def test_bad_options_are_refused(options: dict[str, Any], message: str) -> None:
 def test_the_command_refuses_options_a_scheduler_does_not_read() -> None:
     import typer
 
-    from codesign.cli import schedule
+    from codesign.cli.app import register_commands
 
     app = typer.Typer()
-    schedule.register(app)
-    result = CliRunner().invoke(app, ["--network", TOY, "--scheduler", "cocco", "--chains", "3"])
-    assert isinstance(result.exception, UserError)
-    assert "--chains is not used by scheduler 'cocco'" in str(result.exception)
+    register_commands(app, "schedule")
+    for option in (["--chains", "3"], ["--unfused-graph"]):
+        result = CliRunner().invoke(app, ["--network", TOY, "--scheduler", "cocco", *option])
+        assert isinstance(result.exception, UserError)
+        assert f"{option[0]} is not used by scheduler 'cocco'" in str(result.exception)

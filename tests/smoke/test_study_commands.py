@@ -13,8 +13,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from codesign.cli import explore
-from codesign.cli.app import join_lists
+from codesign.cli.app import join_lists, register_commands
 from codesign.core.errors import UserError
 from codesign.study.storage import Database, sqlite_url
 from codesign.study.study import Study
@@ -195,7 +194,7 @@ def test_a_mistake_is_named_and_nothing_is_lost(
     """In this process; that the command line turns such errors into a message and exit code 2 is tested below."""
     monkeypatch.chdir(folder)
     application = typer.Typer()
-    explore.register(application)
+    register_commands(application, "explore")
     base = [*SMALL] if "--network" not in options else [*SMALL[2:]]
     out = () if "--out" in options else ("--out", "new")
     arguments = join_lists([*base, *options, *out, "--trials", "1"])

@@ -8,7 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from codesign.cli import tensorize
+from codesign.cli.app import register_commands
 
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "tensorize.md").read_text()
 COMMANDS = [
@@ -22,7 +22,7 @@ COMMANDS = [
 def test_commands(arguments: list[str]) -> None:
     app = typer.Typer()
     app.callback()(lambda: None)
-    tensorize.register(app)
+    register_commands(app, "tensorize")
     result = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert result.exit_code == 0
     assert "DIFFERS" not in result.output

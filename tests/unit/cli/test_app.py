@@ -16,7 +16,7 @@ def _run(monkeypatch: pytest.MonkeyPatch) -> int:
     broken = typer.Typer()
     broken.command()(_fail)
     monkeypatch.setattr(application, "app", broken)
-    monkeypatch.setattr(application, "_register_commands", lambda: None)
+    monkeypatch.setattr(application, "register_commands", lambda: None)
     monkeypatch.setattr(sys, "argv", ["codesign"])
     with pytest.raises(SystemExit) as stopped:
         application.main()
@@ -57,7 +57,7 @@ def wait_for_ever():
 
 application.app = typer.Typer()
 application.app.command()(wait_for_ever)
-application._register_commands = lambda: None
+application.register_commands = lambda: None
 sys.argv = ["codesign"]
 application.main()
 """

@@ -302,6 +302,7 @@ def test_convert_warns_of_what_is_lost_and_refuses_what_cannot_be_said(files: di
     assert "the energy of the wires below 'Buffer' is left out" in error
     assert "level 'Buffer': elements of 8 and 24 bits" in error
     assert "needs their width" in refused(run("convert", files["arch"], "--to", "timeloop", "--out", tmp_path / "b"))
+    assert "nothing to write (no files given)" in refused(run("convert", "--to", "own", "--out", tmp_path / "b"))
     assert "unknown form 'zigzag'" in refused(run("convert", files["arch"], "--to", "zigzag", "--out", tmp_path / "b"))
     edit(files["mapping"], "- {store: Buffer, tensors: [I, W, O]}\n", "- {store: Buffer, tensors: [I, O]}\n")
     edit(files["mapping"], "- {for: p, factor: 16}\n", "- {for: p, factor: 16}\n- {store: Buffer, tensors: [W]}\n")

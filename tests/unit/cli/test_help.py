@@ -14,7 +14,7 @@ def commands() -> dict[str, Any]:
     """Every command by name, subcommands by both names."""
     application.app.registered_commands.clear()
     application.app.registered_groups.clear()
-    application._register_commands()
+    application.register_commands()
     found: dict[str, Any] = {}
 
     def walk(command: Any, name: str) -> None:

@@ -4,7 +4,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from codesign.cli import tensorize
+from codesign.cli.app import register_commands
 from codesign.core.errors import UserError
 
 CONV = ["C[k,x,y] += A[c,x+r,y+s]*B[k,c,r,s]", "--bounds", "k=64,c=64,x=56,y=56,r=3,s=3"]
@@ -14,7 +14,7 @@ MTTKRP = ["D[i,j] += A[i,k,l]*B[l,j]*C[k,j]", "--bounds", "i=8,j=8,k=8,l=8"]
 def run(*arguments: str) -> str:
     app = typer.Typer()
     app.callback()(lambda: None)
-    tensorize.register(app)
+    register_commands(app, "tensorize")
     result = CliRunner().invoke(app, ["tensorize", *arguments], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.stdout

@@ -154,7 +154,7 @@ def test_the_policy_learns() -> None:
 
 def test_the_optimiser_has_a_name_where_it_is_registered(monkeypatch: pytest.MonkeyPatch) -> None:
     point = importlib.metadata.EntryPoint("rl", "envs.hardware_agent:ReinforcedSearch", "codesign.optimizers")
-    monkeypatch.setattr("codesign.optim.registry.entry_points", lambda group: [point])
+    monkeypatch.setattr("codesign.core.plugins.entry_points", lambda group: [point])
     assert "rl" in codesign.optim.available()
     optimizer = codesign.optim.create("rl:ppo", SPACE, ["latency", "area"], options={"episodes": 4, "width": 8})
     assert len(drive(optimizer, 6)) == 6

@@ -14,7 +14,7 @@ import pytest
 from typer.main import get_command
 
 import codesign
-from codesign.cli.app import _register_commands, app
+from codesign.cli.app import app, register_commands
 from codesign.scheduling.registry import REGISTRY as SCHEDULERS
 from tests.same_options import DOORS, ELSEWHERE, OTHER_DEFAULTS, PYTHON_ONLY, RENAMED, TERMINAL, TERMINAL_HERE
 
@@ -25,7 +25,7 @@ def commands() -> dict[str, Any]:
     """Every command by name, subcommands by both names."""
     app.registered_commands.clear()
     app.registered_groups.clear()
-    _register_commands()
+    register_commands()
 
     def walk(command: Any, name: str) -> Iterator[tuple[str, Any]]:
         below = getattr(command, "commands", None)

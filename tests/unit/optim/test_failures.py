@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from codesign.optim.acquisition import LIKELY, View, expected_improvement
+from codesign.optim.acquisition import LIKELY, View, hypervolume_improvement
 from codesign.optim.failures import VARIANCES, fit_failures, fit_rule
 from codesign.optim.surrogate import geometry_of
 from spaces import Ordinal, PowerOfTwo, Space
@@ -76,5 +76,5 @@ def test_what_probably_fails_waits_however_good_it_is_expected_to_be() -> None:
 
     seen = np.array([[1.0, 1.0], [2.0, 2.0]])
     view = View.of(seen, seen, None, 0.1)
-    first, second, third = expected_improvement(Believed(), view)(SPACE.sample(3, np.random.default_rng(0)))  # type: ignore[arg-type]
+    first, second, third = hypervolume_improvement(Believed(), view)(SPACE.sample(3, np.random.default_rng(0)))  # type: ignore[arg-type]
     assert second > first > third > 0.0

@@ -10,9 +10,7 @@ import typer
 from typer.testing import CliRunner
 
 from codesign.arch.constants import Constant
-from codesign.cli import compare as compare_command
-from codesign.cli import report as report_command
-from codesign.cli import sensitivity as sensitivity_command
+from codesign.cli.app import register_commands
 from codesign.core.errors import UserError
 from codesign.core.files import read_structured
 from codesign.cost.cost import Cost, evaluate
@@ -153,8 +151,7 @@ def test_an_exported_design_evaluates_to_the_recorded_figures(study_folder: Path
 
 def test_the_commands(study_folders: list[Path], tmp_path: Path) -> None:
     app = typer.Typer()
-    for module in (compare_command, report_command, sensitivity_command):
-        module.register(app)
+    register_commands(app, "compare", "report", "sensitivity")
     runner = CliRunner()
 
     def run(*arguments: str) -> str:

@@ -10,8 +10,7 @@ import typer
 from typer.testing import CliRunner
 
 from codesign.arch.constants import Constant
-from codesign.cli import explore
-from codesign.cli.app import join_lists
+from codesign.cli.app import join_lists, register_commands
 from codesign.core.errors import UserError
 from codesign.report.sensitivity import analyse, write_sensitivity
 from codesign.report.study_page import report_data
@@ -36,7 +35,7 @@ def study(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     }
     command = f"{options[request.param]} --optimizer sobol --objectives latency energy area --out {folder}"
     app = typer.Typer()
-    explore.register(app)
+    register_commands(app, "explore")
     done = CliRunner().invoke(app, join_lists(command.split()))
     assert done.exit_code == 0, (done.output, done.exception)
     return Study.open(folder)

@@ -7,7 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from codesign.cli import compare, report, sensitivity, study
+from codesign.cli.app import register_commands
 from codesign.core.errors import UserError
 from codesign.study.exchange_files import export_study, import_study
 from codesign.study.storage import sqlite_url
@@ -27,8 +27,7 @@ def url(study_folders: list[Path], tmp_path_factory: pytest.TempPathFactory) -> 
 
 def run(*arguments: str) -> str:
     app = typer.Typer()
-    for module in (compare, report, sensitivity, study):
-        module.register(app)
+    register_commands(app, "compare", "report", "sensitivity", "study")
     done = CliRunner().invoke(app, list(arguments))
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
