@@ -45,8 +45,8 @@ def _way(width: int, nodes: int, source: int, target: int) -> IntArray:
 def run(links: MeshLinks, traffic: Traffic, cycle_limit: int = CYCLE_LIMIT) -> TreeDelivery:
     """Simulate packets on their X-Y ways: trees without branches (M13 of `codesign.timing.noc.cycle`)."""
     mesh, count = routers(links), len(traffic.source)
-    pairs, tree = np.unique(np.stack([traffic.source, traffic.target], axis=1), axis=0, return_inverse=True)
-    ports = np.stack([_way(mesh.width, mesh.nodes, a, b) for a, b in pairs.tolist()])
+    pairs, tree = np.unique(traffic.source * mesh.nodes + traffic.target, return_inverse=True)
+    ports = np.stack([_way(mesh.width, mesh.nodes, *divmod(pair, mesh.nodes)) for pair in pairs.tolist()])
     none, nobody = np.zeros(count, np.int64), np.full(count, -1, np.int64)
     trees = TreeTraffic(traffic.created, traffic.source, traffic.flits, tree.ravel(), ports, none, nobody, 0, 0, 0)
     return simulate_trees(mesh, trees, cycle_limit)
