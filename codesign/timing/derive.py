@@ -57,10 +57,18 @@ class Machine(NamedTuple):
 
 
 @njit
-def moved_words(kernel: Kernel, nest: Nest, v: int, t: int, moved: IntArray) -> int:
-    """Words that enter one instance of level v when each loop advances, in `moved` by loop; returns the whole tile.
+def moved_words(kernel: Kernel, nest: Nest, v: int, t: int, moved: IntArray, travelled: IntArray) -> int:
+    """Words that enter one instance of level v when each loop advances, and how far its tile moves then; returns the whole tile.
 
     The rules are R1-R4 of docs/reference/cost-model.md, loop by loop: their sum over all advances is what the kernel counts.
+
+    Args:
+        kernel: After `score`.
+        nest: The mapping.
+        v: The level.
+        t: The tensor.
+        moved: By loop of the nest; changed in place.
+        travelled: Likewise, by axis.
     """
     loops, outside, coef = nest.loops, kernel.outside, kernel.coef
     full = kernel.counts[v, t, TILE]
@@ -79,6 +87,7 @@ def moved_words(kernel: Kernel, nest: Nest, v: int, t: int, moved: IntArray) -> 
             translation = travel - shift[a]
             same = same and translation == coef[t, a, loops[last, DIM]] * outside[last, STEP_SIZE]
             overlap *= max(0, kernel.extent[v, t, a] - abs(translation))
+            travelled[i, a] = translation
             shift[a] += travel if kernel.reuse == 0 else travel * (loops[i, FACTOR] - 1)
         if i == last:
             delta = full - overlap
@@ -183,12 +192,13 @@ class _Words(NamedTuple):
     Attributes:
         buffers: ``L`` tiles a level holds: two where they fit, unless the table says how many.
         streamed: ``L x 2`` words read and written (by width) that stream while the array works: all but those of events.
-        moved: Room for `moved_words`.
+        moved: Room for `moved_words`, as is `travelled`.
     """
 
     buffers: IntArray
     streamed: FloatArray
     moved: IntArray
+    travelled: IntArray
 
 
 @njit
@@ -208,7 +218,8 @@ def _words(kernel: Kernel, nest: Nest, count: int, machine: Machine) -> _Words:
         fits = 2 * bits <= kernel.level_int[v, CAPACITY]
         asked = machine.level_int[v, BUFFERS]
         buffers[v] = asked if asked > 0 else (2 if fits else 1)
-    return _Words(buffers, streamed, np.zeros(max(count, 1), np.int64))
+    room = max(count, 1)
+    return _Words(buffers, streamed, np.zeros(room, np.int64), np.zeros((room, kernel.coef.shape[1]), np.int64))
 
 
 @njit
@@ -266,7 +277,7 @@ def _load(
     """Put down process k: tiles of tensor t move from level `outer` to level v."""
     is_output = t == nest.position.shape[1] - 1
     pair, counts = kernel.pair, kernel.counts
-    full = moved_words(kernel, nest, v, t, words.moved)
+    full = moved_words(kernel, nest, v, t, words.moved, words.travelled)
     sent = 1.0 * counts[outer, t, READS]
     arrives = 1.0 * counts[v, t, FILLS]
     given = counts[v, t, GIVEN] / kernel.use[v, INSTANCES]
@@ -353,7 +364,7 @@ def _store(
     """Put down process k: tiles of the output move from level `inner` to level v."""
     output = nest.position.shape[1] - 1
     pair, counts = kernel.pair, kernel.counts
-    full = moved_words(kernel, nest, inner, output, words.moved)
+    full = moved_words(kernel, nest, inner, output, words.moved, words.travelled)
     p.kind[k], p.depth[k] = STORE, words.buffers[inner]
     p.by_step[k] = machine.level_int[inner, BY_STEP]
     p.role[k, 0], p.role[k, 1] = output, inner
