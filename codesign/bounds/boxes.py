@@ -26,7 +26,7 @@ from codesign.arch.architecture import (
     Ports,
     StorageLevel,
 )
-from codesign.bounds.parts import BuiltSpace, Figures, Parts, shared_columns
+from codesign.bounds.parts import BuiltSpace, Distinct, Figures, Parts, distinct_rows, shared_columns
 from codesign.core.errors import UserError
 from codesign.core.grid_space import GridSpace
 
@@ -237,17 +237,12 @@ class BoxFigures:
             rest, which = self._merged(number, low, high, lambda figures, _: (figures["area"], figures["leakage"]))
             area += np.array([a for a, _ in rest])[which]
             leakage += np.array([w for _, w in rest])[which]
-        figures = Figures(
-            np.arange(n),
-            tuple(tuple(replace(m, area_mm2=None, leakage_mw=None) for m in made) for made, _ in levels),
-            np.array([which for _, which in levels]),
-            tuple(tuple(f for f, _ in made) for made, _ in fanouts),
-            np.array([which for _, which in fanouts]),
-            tuple(macs), mac, np.array(clocks)[clock], np.zeros(n), np.zeros(n),
-        )  # fmt: skip
-        return figures, area, leakage * 1e-3
+        bare = [([replace(m, area_mm2=None, leakage_mw=None) for m in made], which) for made, which in levels]
+        arrays = [([fan for fan, _ in made], which) for made, which in fanouts]
+        rest = np.array(clocks)[clock], np.zeros(n), np.zeros(n)
+        return Figures.of(np.arange(n), bare, arrays, (macs, mac), rest), area, leakage * 1e-3
 
-    def _merged(self, part: str | int, low: Indices, high: Indices, make: Any) -> tuple[list[Any], Indices]:
+    def _merged(self, part: str | int, low: Indices, high: Indices, make: Any) -> Distinct:
         """The different parts (or groups of the rest, by number) of some boxes, made once each, and which one each box has."""
         columns = self._extra[part] if isinstance(part, int) else self._of_part(part)
         first, which = _windows(columns, low, high)
@@ -281,11 +276,7 @@ def _grid_of(
 
 def _windows(columns: tuple[int, ...], low: Indices, high: Indices) -> tuple[Indices, Indices]:
     """The first box of each different window on some columns, and which window each box has."""
-    if not columns:
-        return np.zeros(1, dtype=np.int64), np.zeros(len(low), dtype=np.int64)
-    keys = np.ascontiguousarray(np.concatenate([low[:, columns], high[:, columns]], axis=1))
-    _, first, which = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-    return first, which.reshape(-1)
+    return distinct_rows(np.concatenate([low[:, columns], high[:, columns]], axis=1))
 
 
 # ---- what is compared of each part ---------------------------------------------------------------

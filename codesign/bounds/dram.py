@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, StorageLevel
 from codesign.bounds.layer import LayerFacts
-from codesign.core.goals import Budget, Objective
+from codesign.core.goals import Budget, Objective, Proof
 from codesign.mappers.exact import ExactMapper
-from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.mapping import Mapping
 from codesign.workloads.computation import Computation, Tensor
@@ -27,71 +26,33 @@ POOL_STEPS_PER_OCTAVE = 4
 _FREE = AccessEnergy(0.0, 0.0, 0.0)
 
 
-def least_energy_pj(computation: Computation, architecture: Architecture) -> float:
-    """The least energy of any even mapping, or a proven lower bound of it; infinite where nothing fits."""
-    return least_energy(computation, architecture)[0]
-
-
-def least_energy(
-    computation: Computation, architecture: Architecture, start: Mapping | None = None, tolerance: float = 0.0
+def least_objective(
+    computation: Computation,
+    architecture: Architecture,
+    objective: Objective = Objective.ENERGY,
+    start: Mapping | None = None,
+    tolerance: float = 0.0,
+    cycle_pj: float = 0.0,
 ) -> tuple[float, Mapping | None]:
-    """`least_energy_pj`, and the mapping that has it (or nearly, where the proof was stopped).
+    """The least objective of any even mapping in pJ and cycles, or a proven lower bound of it; and the mapping.
+
+    The mapping has the least, or nearly where the proof was stopped. The value is infinite where nothing fits. Annealing,
+    which takes a third of the time of most searches here, is left out.
 
     Args:
         computation: A layer.
         architecture: The machine on which the layer runs.
+        objective: What is minimised.
         start: A mapping that may be good, to begin with.
         tolerance: Relative; the bound may be that much below the least.
+        cycle_pj: With the energy: added for every cycle.
     """
-    found = _searched(computation, architecture, Objective.ENERGY, start, tolerance)
-    if found.cost is None:
-        return math.inf if found.proof.value == "optimal" else 0.0, None
-    return (0.0 if found.gap is None else found.cost.energy_pj / (1.0 + found.gap)), found.mapping
-
-
-def least_cycles(
-    computation: Computation, architecture: Architecture, start: Mapping | None = None, tolerance: float = 0.0
-) -> tuple[float, Mapping | None]:
-    """The least latency of any even mapping, or a proven lower bound of it, infinite where nothing fits; and the mapping."""
-    found = _searched(computation, architecture, Objective.LATENCY, start, tolerance)
-    if found.cost is None:
-        return math.inf if found.proof.value == "optimal" else 0.0, None
-    return (0.0 if found.gap is None else float(found.cost.latency_cycles) / (1.0 + found.gap)), found.mapping
-
-
-def least_product(
-    computation: Computation, architecture: Architecture, start: Mapping | None = None, tolerance: float = 0.0
-) -> tuple[float, Mapping | None]:
-    """The least energy times latency of any even mapping, in pJ cycles, or a proven lower bound of it, and the mapping."""
-    found = _searched(computation, architecture, Objective.EDP, start, tolerance)
-    if found.cost is None:
-        return math.inf if found.proof.value == "optimal" else 0.0, None
-    product = found.cost.energy_pj * float(found.cost.latency_cycles)
-    return (0.0 if found.gap is None else product / (1.0 + found.gap)), found.mapping
-
-
-def least_weighted(
-    computation: Computation,
-    architecture: Architecture,
-    cycle_pj: float,
-    start: Mapping | None = None,
-    tolerance: float = 0.0,
-) -> tuple[float, Mapping | None]:
-    """The least of energy + cycle_pj x latency of any even mapping, or a proven lower bound of it in pJ, and the mapping."""
-    found = _searched(computation, architecture, Objective.ENERGY, start, tolerance, cycle_pj)
-    if found.cost is None:
-        return math.inf if found.proof.value == "optimal" else 0.0, None
-    both = found.cost.energy_pj + cycle_pj * float(found.cost.latency_cycles)
-    return (0.0 if found.gap is None else both / (1.0 + found.gap)), found.mapping
-
-
-def _searched(
-    computation: Computation, architecture: Architecture, objective: Objective, start: Mapping | None, tolerance: float,
-    cycle_pj: float = 0.0,
-) -> MapResult:  # fmt: skip
-    """Annealing, which takes a third of the time of most searches here, is left out."""
     mapper = ExactMapper(effort=EFFORT, start=start, annealed=False, tolerance=tolerance, cycle_pj=cycle_pj)
-    return mapper.map(MappingProblem(computation, architecture), objective, budget=Budget(), seed=0)
+    found = mapper.map(MappingProblem(computation, architecture), objective, budget=Budget(), seed=0)
+    if found.cost is None:
+        return math.inf if found.proof is Proof.OPTIMAL else 0.0, None
+    value = objective.of(found.cost) + cycle_pj * float(found.cost.latency_cycles)
+    return (0.0 if found.gap is None else value / (1.0 + found.gap)), found.mapping
 
 
 def keeps(level: StorageLevel, tensor: Tensor) -> bool:
@@ -182,7 +143,7 @@ class DramTables:
 
         def least(energy: AccessEnergy) -> float:
             priced = relaxed.with_level(relaxed.levels[0].name, energy=energy)
-            return least_energy_pj(self._layers[k].computation, priced)
+            return least_objective(self._layers[k].computation, priced)[0]
 
         moved = max(least(AccessEnergy(1.0, 1.0, 1.0)), sum(compulsory))
         if moved <= sum(compulsory) * (1.0 + 1e-12):

@@ -6,7 +6,7 @@ depends on (`parts`); one that does not has every asked-for design built.
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, final
+from typing import Any, Protocol, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,10 @@ class BuiltSpace(Protocol):
         """The architecture of a point, energies and areas filled in."""
 
 
+Distinct: TypeAlias = tuple[Sequence[Any], Indices]
+"""The different values of a part, and which one each design has: ``n``."""
+
+
 @final
 @dataclass(frozen=True)
 class Figures:
@@ -65,6 +69,21 @@ class Figures:
     clock_hz: Floats
     extra_area_mm2: Floats
     extra_leakage_mw: Floats
+
+    @classmethod
+    def of(
+        cls,
+        rows: Indices,
+        levels: Sequence[Distinct],
+        fanouts: Sequence[Distinct],
+        mac: Distinct,
+        rest: Sequence[Floats],
+    ) -> "Figures":
+        """From the distinct parts at each depth, outermost first, and clock, area and leakage of the rest: ``n`` each."""
+        return cls(
+            rows, tuple(tuple(v) for v, _ in levels), np.array([i for _, i in levels]),
+            tuple(tuple(v) for v, _ in fanouts), np.array([i for _, i in fanouts]), tuple(mac[0]), mac[1], *rest,
+        )  # fmt: skip
 
     @property
     def depth(self) -> int:
@@ -139,28 +158,15 @@ def _one_by_one(built: Sequence[Architecture]) -> list[Figures]:
         same = [built[k] for k in rows]
         levels = [_distinct([replace(a.levels[k], fanout=_NO_FANOUT) for a in same]) for k in range(depth)]
         fanouts = [_distinct([a.levels[k].fanout for a in same]) for k in range(depth)]
-        macs, mac = _distinct([a.mac for a in same])
-        found.append(
-            Figures(
-                rows,
-                tuple(v for v, _ in levels),
-                np.array([i for _, i in levels]),
-                tuple(v for v, _ in fanouts),
-                np.array([i for _, i in fanouts]),
-                macs,
-                mac,
-                np.array([a.clock_hz for a in same]),
-                np.array([a.extra_area_mm2 for a in same]),
-                np.array([a.extra_leakage_mw for a in same]),
-            )
-        )
+        rest = np.array([(a.clock_hz, a.extra_area_mm2, a.extra_leakage_mw) for a in same], dtype=np.float64)
+        found.append(Figures.of(rows, levels, fanouts, _distinct([a.mac for a in same]), list(rest.T)))
     return found
 
 
 _NO_FANOUT = Fanout()
 
 
-def _distinct(values: Sequence[Any]) -> tuple[tuple[Any, ...], Indices]:
+def _distinct(values: Sequence[Any]) -> Distinct:
     """The different values in order of appearance, and which one each is."""
     seen: dict[Hashable, int] = {}
     index = np.array([seen.setdefault(v, len(seen)) for v in values], dtype=np.int64)
@@ -200,14 +206,11 @@ class PartTables:
             self._distinct(f"{name}.fanout", indices, lambda a, k=k: a.levels[k].fanout)  # type: ignore[misc]
             for k, name in enumerate(self._levels)
         ]
-        macs, mac = self._distinct("mac", indices, lambda a: a.mac)
+        mac = self._distinct("mac", indices, lambda a: a.mac)
         clocks, clock = self._distinct("clock", indices, lambda a: a.clock_hz)
         rest = self._sum_of_groups(indices)
-        return Figures(
-            np.arange(len(indices)), tuple(v for v, _ in levels), np.array([i for _, i in levels]),
-            tuple(v for v, _ in fanouts), np.array([i for _, i in fanouts]), macs, mac,
-            np.array(clocks, dtype=np.float64)[clock], rest[:, 0], rest[:, 1],
-        )  # fmt: skip
+        clock_hz = np.array(clocks, dtype=np.float64)[clock]
+        return Figures.of(np.arange(len(indices)), levels, fanouts, mac, (clock_hz, rest[:, 0], rest[:, 1]))
 
     def _at(self, row: Indices) -> Architecture:
         return self._build(self._space.to_points(row[None])[0])
@@ -223,12 +226,10 @@ class PartTables:
             found.append(known[choice])
         return found
 
-    def _distinct(
-        self, part: str, indices: Indices, take: Callable[[Architecture], Any]
-    ) -> tuple[tuple[Any, ...], Indices]:
+    def _distinct(self, part: str, indices: Indices, take: Callable[[Architecture], Any]) -> Distinct:
         (names,) = self._parts.get(part, ((),))
         columns = [self._column[n] for n in names]
-        first, which = _projected(indices, columns)
+        first, which = distinct_rows(indices[:, columns])
         values, index = _distinct(self._values(part, indices[first], columns, take))
         return values, index[which]
 
@@ -249,7 +250,7 @@ class PartTables:
 
     def _rest_of(self, key: str, indices: Indices, columns: list[int]) -> Floats:
         """Area and leakage of the rest with all other columns at those of the first design ever asked for: ``n x 2``."""
-        first, which = _projected(indices, columns)
+        first, which = distinct_rows(indices[:, columns])
         rows = np.repeat(self._base, len(first), axis=0)
         rows[:, columns] = indices[first][:, columns]
         return np.asarray(np.array(self._values(key, rows, columns, _rest))[which])
@@ -296,11 +297,11 @@ def combinations(columns: Sequence[Indices]) -> tuple[Indices, Indices]:
     return np.stack([np.asarray(c)[first] for c in columns], axis=1).astype(np.int64), which
 
 
-def _projected(indices: Indices, columns: list[int]) -> tuple[Indices, Indices]:
-    """The first row of each different choice in some columns, and which choice each row has."""
-    if not columns:
-        return np.zeros(1, dtype=np.int64), np.zeros(len(indices), dtype=np.int64)
-    return projected([indices[:, column] for column in columns])
+def distinct_rows(rows: Indices) -> tuple[Indices, Indices]:
+    """The first of equal rows, and which of these each row is equal to."""
+    if not rows.shape[1]:
+        return np.zeros(1, dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
+    return projected(list(rows.T))
 
 
 def projected(columns: Sequence[Indices]) -> tuple[Indices, Indices]:

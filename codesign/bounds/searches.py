@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codesign.arch.architecture import Architecture
-from codesign.bounds.dram import least_cycles, least_energy, least_product, least_weighted
+from codesign.bounds.dram import least_objective
 from codesign.bounds.layer import LayerFacts
 from codesign.bounds.structure import prices_of, with_prices
+from codesign.core.goals import Objective
 from codesign.cost.arrays import encode_problem
 from codesign.cost.kernel import score
 from codesign.cost.packed import Kernel, make_kernel
@@ -32,6 +33,8 @@ NEAREST = 12
 
 ENERGY, CYCLES, PRODUCT, WEIGHTED = range(4)
 """What a search finds the least of."""
+
+_OBJECTIVE = (Objective.ENERGY, Objective.LATENCY, Objective.EDP, Objective.ENERGY)
 
 
 def whole_cycles(least: float) -> float:
@@ -76,7 +79,7 @@ class LayerSearches:
 
     def __init__(self, facts: LayerFacts, counts_of: Callable[[LayerFacts, Architecture], Floats]) -> None:
         self._facts, self._counts_of = facts, counts_of
-        self._energies, self._cycles, self._products, self._weighted = Found(), Found(), Found(), Found()
+        self._found = [Found() for _ in _OBJECTIVE]
         self._mappings: list[tuple[Mapping, Nest]] = []
         self._kernel: tuple[Architecture, Kernel] | None = None
 
@@ -85,14 +88,14 @@ class LayerSearches:
         prices, sizes = prices_of(machine), sizes_of(machine)
         counts = self._counts_of(self._facts, machine)
         least = float(counts @ prices)
-        searched, found = self._energies.that_hold(sizes)
+        searched, found = self._found[ENERGY].that_hold(sizes)
         least = max(least, between(searched, found, prices, counts))
-        _, found = self._cycles.that_hold(sizes)
+        _, found = self._found[CYCLES].that_hold(sizes)
         return least, max([floor, *found.tolist()])
 
     def known_product(self, machine: Architecture, least_pj: float, least: float) -> float:
         """Energy times cycles that no mapping is below (rule LB14), given the least of each: pJ cycles."""
-        searched, found = self._products.that_hold(sizes_of(machine))
+        searched, found = self._found[PRODUCT].that_hold(sizes_of(machine))
         counts = self._counts_of(self._facts, machine) * least  # a price is paid in every cycle
         return max(least_pj * least, between(searched, found, prices_of(machine), counts))
 
@@ -101,7 +104,7 @@ class LayerSearches:
 
         A weight of cycles is one more price: what is known between prices is known between weights.
         """
-        searched, found = self._weighted.that_hold(sizes_of(machine))
+        searched, found = self._found[WEIGHTED].that_hold(sizes_of(machine))
         if not len(found) or np.isinf(found).any():  # where nothing fits, the product says so
             return np.zeros((0, 2))
         prices, counts = prices_of(machine), np.append(self._counts_of(self._facts, machine), least)
@@ -123,37 +126,32 @@ class LayerSearches:
     def search(self, what: int, machine: Architecture, weight: float = 0.0, tolerance: float = 0.0) -> None:
         """Find the least energy, cycles, product or energy + weight x cycles on a machine, or a bound within the tolerance."""
         computation, prices, sizes = self._facts.computation, prices_of(machine), sizes_of(machine)
+        plain, cycle_pj = machine, 0.0
         if what == ENERGY:
-            plain = with_prices(machine, prices)
-            found, mapping = least_energy(computation, plain, self._start(plain, what), tolerance)
-            self._energies.add(_without_bandwidth(sizes), prices, found)
+            plain, sizes = with_prices(machine, prices), _without_bandwidth(sizes)
         elif what == CYCLES:
             plain = _without_prices(machine)
-            found, mapping = least_cycles(computation, plain, self._start(plain, what), tolerance)
-            self._cycles.add(sizes, prices, found)
-        elif what == PRODUCT:
-            found, mapping = least_product(computation, machine, self._start(machine, what), tolerance)
-            self._products.add(sizes, prices, found)
-        else:
-            start = self._start(machine, what, weight)
-            found, mapping = least_weighted(computation, machine, weight, start, tolerance)
-            self._weighted.add(sizes, np.append(prices, weight), found)
+        elif what == WEIGHTED:
+            cycle_pj, prices = weight, np.append(prices, weight)
+        best = self._best(plain, what, weight)
+        start = None if best is None else best[0]
+        found, mapping = least_objective(computation, plain, _OBJECTIVE[what], start, tolerance, cycle_pj)
+        self._found[what].add(sizes, prices, found)
         if mapping is not None:  # to be tried elsewhere
             nest = encode_nest(computation, machine, mapping)
             self._mappings = [*self._mappings[1 - POOL :], (mapping, nest)]
 
-    def _start(self, machine: Architecture, column: int, weight: float = 0.0) -> Mapping | None:
-        """The mapping known with the least energy (0), cycles (1), product (2) or weighted sum (3) on a machine; None where none fits."""
+    def _best(self, machine: Architecture, what: int, weight: float = 0.0) -> tuple[Mapping, Nest] | None:
+        """The mapping known with the least of what a search finds on a machine; None where none fits."""
         scores = (self.score(machine, nest) for _, nest in self._mappings)
-        values = [(energy, cycles, energy * cycles, energy + weight * cycles)[column] for energy, cycles in scores]
-        best = min(values, default=math.inf)
-        return self._mappings[values.index(best)][0] if math.isfinite(best) else None
+        values = [(energy, cycles, energy * cycles, energy + weight * cycles)[what] for energy, cycles in scores]
+        least = min(values, default=math.inf)
+        return self._mappings[values.index(least)] if math.isfinite(least) else None
 
     def best_mapping(self, machine: Architecture) -> Nest | None:
         """Of the mappings found so far the one with the least energy-delay product on a machine."""
-        products = [e * c for e, c in (self.score(machine, nest) for _, nest in self._mappings)]
-        least = min(products, default=math.inf)
-        return self._mappings[products.index(least)][1] if math.isfinite(least) else None
+        best = self._best(machine, PRODUCT)
+        return None if best is None else best[1]
 
     def score(self, machine: Architecture, nest: Nest) -> tuple[float, float]:
         """Energy in pJ and cycles of a mapping on a machine; infinite where it does not fit."""

@@ -57,10 +57,18 @@ class Machine(NamedTuple):
 
 
 @njit
-def moved_words(kernel: Kernel, nest: Nest, v: int, t: int, moved: IntArray) -> int:
-    """Words that enter one instance of level v when each loop advances, in `moved` by loop; returns the whole tile.
+def moved_words(kernel: Kernel, nest: Nest, v: int, t: int, moved: IntArray, travelled: IntArray) -> int:
+    """Words that enter one instance of level v when each loop advances, and how far its tile moves then; returns the whole tile.
 
     The rules are R1-R4 of docs/reference/cost-model.md, loop by loop: their sum over all advances is what the kernel counts.
+
+    Args:
+        kernel: After `score`.
+        nest: The mapping.
+        v: The level.
+        t: The tensor.
+        moved: By loop of the nest; changed in place.
+        travelled: Likewise, by axis.
     """
     loops, outside, coef = nest.loops, kernel.outside, kernel.coef
     full = kernel.counts[v, t, TILE]
@@ -79,6 +87,7 @@ def moved_words(kernel: Kernel, nest: Nest, v: int, t: int, moved: IntArray) -> 
             translation = travel - shift[a]
             same = same and translation == coef[t, a, loops[last, DIM]] * outside[last, STEP_SIZE]
             overlap *= max(0, kernel.extent[v, t, a] - abs(translation))
+            travelled[i, a] = translation
             shift[a] += travel if kernel.reuse == 0 else travel * (loops[i, FACTOR] - 1)
         if i == last:
             delta = full - overlap
@@ -183,12 +192,23 @@ class _Words(NamedTuple):
     Attributes:
         buffers: ``L`` tiles a level holds: two where they fit, unless the table says how many.
         streamed: ``L x 2`` words read and written (by width) that stream while the array works: all but those of events.
-        moved: Room for `moved_words`.
+        moved: Room for `moved_words`, as is `travelled`.
     """
 
     buffers: IntArray
     streamed: FloatArray
     moved: IntArray
+    travelled: IntArray
+
+
+class _Given(NamedTuple):
+    """What processes are derived from."""
+
+    kernel: Kernel
+    nest: Nest
+    machine: Machine
+    steps: _Steps
+    words: _Words
 
 
 @njit
@@ -208,7 +228,8 @@ def _words(kernel: Kernel, nest: Nest, count: int, machine: Machine) -> _Words:
         fits = 2 * bits <= kernel.level_int[v, CAPACITY]
         asked = machine.level_int[v, BUFFERS]
         buffers[v] = asked if asked > 0 else (2 if fits else 1)
-    return _Words(buffers, streamed, np.zeros(max(count, 1), np.int64))
+    room = max(count, 1)
+    return _Words(buffers, streamed, np.zeros(room, np.int64), np.zeros((room, kernel.coef.shape[1]), np.int64))
 
 
 @njit
@@ -251,30 +272,20 @@ def _revisited(kernel: Kernel, nest: Nest, v: int, t: int, steps: _Steps) -> int
 
 
 @njit
-def _load(
-    p: _Processes,
-    k: int,
-    kernel: Kernel,
-    nest: Nest,
-    machine: Machine,
-    steps: _Steps,
-    words: _Words,
-    t: int,
-    outer: int,
-    v: int,
-) -> None:
+def _load(p: _Processes, k: int, given: _Given, t: int, outer: int, v: int) -> None:
     """Put down process k: tiles of tensor t move from level `outer` to level v."""
+    kernel, nest, machine, steps, words = given.kernel, given.nest, given.machine, given.steps, given.words
     is_output = t == nest.position.shape[1] - 1
     pair, counts = kernel.pair, kernel.counts
-    full = moved_words(kernel, nest, v, t, words.moved)
+    full = moved_words(kernel, nest, v, t, words.moved, words.travelled)
     sent = 1.0 * counts[outer, t, READS]
     arrives = 1.0 * counts[v, t, FILLS]
-    given = counts[v, t, GIVEN] / kernel.use[v, INSTANCES]
+    lent = counts[v, t, GIVEN] / kernel.use[v, INSTANCES]
     p.kind[k], p.depth[k] = LOAD, words.buffers[v]
     p.role[k, 0], p.role[k, 1], p.role[k, 2] = t, v, 1 if is_output else 0
     p.early[k], p.latency[k] = machine.level[v, EARLY], machine.level[outer, LATENCY]
     p.resource[k, 0], p.resource[k, 1] = 2 * outer, 2 * v + 1
-    if given > 0.0:
+    if lent > 0.0:
         p.resource[k, 2] = 2 * v
     if is_output:
         p.revisit[k] = _revisited(kernel, nest, v, t, steps)
@@ -293,29 +304,21 @@ def _load(
         p.duration[k, 0, way] = max(read, write) + start
         p.share[k, 0, way, 0] = read + start
         p.share[k, 0, way, 1] = write
-        if given > 0.0:
-            lent = n * pair[v, t, WORD_WIDTH] * given / arrives
-            p.share[k, 0, way, 2] = _cycles(lent, kernel.level[v, READ_BANDWIDTH], machine.round_up)
+        if lent > 0.0:
+            out = n * pair[v, t, WORD_WIDTH] * lent / arrives
+            p.share[k, 0, way, 2] = _cycles(out, kernel.level[v, READ_BANDWIDTH], machine.round_up)
     words.streamed[outer, 0] -= sent * pair[outer, t, WORD_WIDTH]
-    words.streamed[v, 0] -= given * pair[v, t, WORD_WIDTH]
+    words.streamed[v, 0] -= lent * pair[v, t, WORD_WIDTH]
     words.streamed[v, 1] -= arrives * pair[v, t, WORD_WIDTH]
 
 
 @njit
-def _loads(
-    p: _Processes,
-    n: int,
-    kernel: Kernel,
-    nest: Nest,
-    machine: Machine,
-    steps: _Steps,
-    words: _Words,
-    innermost: IntArray,
-) -> int:
+def _loads(p: _Processes, n: int, given: _Given, innermost: IntArray) -> int:
     """Put down the loads of every tensor, outer levels first; returns how many processes there are then.
 
     `innermost` receives each tensor's last load.
     """
+    kernel, nest, machine = given.kernel, given.nest, given.machine
     n_levels, n_tensors = nest.position.shape
     issuer = n - 1 if n > 0 else NOTHING
     for t in range(n_tensors):
@@ -330,7 +333,7 @@ def _loads(
             if machine.level_int[v, EVENTS] == 0:
                 break
             if t < n_tensors - 1 or kernel.counts[v, t, FILLS] > 0:
-                _load(p, n, kernel, nest, machine, steps, words, t, outer, v)
+                _load(p, n, given, t, outer, v)
                 p.source[n] = before
                 before = innermost[t] = n
                 n += 1
@@ -339,21 +342,12 @@ def _loads(
 
 
 @njit
-def _store(
-    p: _Processes,
-    k: int,
-    kernel: Kernel,
-    nest: Nest,
-    machine: Machine,
-    steps: _Steps,
-    words: _Words,
-    inner: int,
-    v: int,
-) -> None:
+def _store(p: _Processes, k: int, given: _Given, inner: int, v: int) -> None:
     """Put down process k: tiles of the output move from level `inner` to level v."""
+    kernel, nest, machine, steps, words = given.kernel, given.nest, given.machine, given.steps, given.words
     output = nest.position.shape[1] - 1
     pair, counts = kernel.pair, kernel.counts
-    full = moved_words(kernel, nest, inner, output, words.moved)
+    full = moved_words(kernel, nest, inner, output, words.moved, words.travelled)
     p.kind[k], p.depth[k] = STORE, words.buffers[inner]
     p.by_step[k] = machine.level_int[inner, BY_STEP]
     p.role[k, 0], p.role[k, 1] = output, inner
@@ -383,8 +377,9 @@ def _store(
 
 
 @njit
-def _stores(p: _Processes, n: int, kernel: Kernel, nest: Nest, machine: Machine, steps: _Steps, words: _Words) -> int:
+def _stores(p: _Processes, n: int, given: _Given) -> int:
     """Put down the stores of the output, inner boundaries first; returns how many processes there are then."""
+    nest, machine = given.nest, given.machine
     n_levels, n_tensors = nest.position.shape
     output = n_tensors - 1
     limit = n_levels
@@ -396,7 +391,7 @@ def _stores(p: _Processes, n: int, kernel: Kernel, nest: Nest, machine: Machine,
         if nest.position[v, output] == BYPASSED:
             continue
         if inner != NOTHING:
-            _store(p, n, kernel, nest, machine, steps, words, inner, v)
+            _store(p, n, given, inner, v)
             p.source[n] = below
             below = n
             n += 1
@@ -405,8 +400,9 @@ def _stores(p: _Processes, n: int, kernel: Kernel, nest: Nest, machine: Machine,
 
 
 @njit
-def _array(p: _Processes, c: int, kernel: Kernel, machine: Machine, steps: _Steps, streamed: FloatArray) -> None:
+def _array(p: _Processes, c: int, given: _Given) -> None:
     """Put down process c, the array's step: its own cycles, or those of the ports it streams through."""
+    machine, steps, streamed = given.machine, given.steps, given.words.streamed
     n_levels = len(streamed)
     p.kind[c], p.resource[c, 0] = COMPUTE, 2 * n_levels
     p.role[c, 0] = ARRAY
@@ -415,7 +411,7 @@ def _array(p: _Processes, c: int, kernel: Kernel, machine: Machine, steps: _Step
     for v in range(n_levels):
         for way in range(2):
             words = streamed[v, way] / steps.steps
-            bandwidth = kernel.level[v, way]
+            bandwidth = given.kernel.level[v, way]
             if words < _EPSILON or bandwidth <= 0.0:
                 continue
             busy = _cycles(words, bandwidth, machine.round_up)
@@ -459,7 +455,7 @@ def derive(kernel: Kernel, nest: Nest, count: int, machine: Machine) -> tuple[Pl
     """
     n_levels, n_tensors = nest.position.shape
     steps = _steps(nest, count, machine)
-    words = _words(kernel, nest, count, machine)
+    given = _Given(kernel, nest, machine, steps, _words(kernel, nest, count, machine))
     p = _no_processes(n_levels, n_tensors, steps.ways)
     n = 0
     if machine.whole[ISSUE] > 0.0:
@@ -469,9 +465,9 @@ def derive(kernel: Kernel, nest: Nest, count: int, machine: Machine) -> tuple[Pl
         n = 1
     issuers = n
     innermost = np.full(n_tensors, NOTHING, np.int64)
-    c = _loads(p, n, kernel, nest, machine, steps, words, innermost)
-    n = _stores(p, c + 1, kernel, nest, machine, steps, words)
-    _array(p, c, kernel, machine, steps, words.streamed)
+    c = _loads(p, n, given, innermost)
+    n = _stores(p, c + 1, given)
+    _array(p, c, given)
     for t in range(n_tensors):
         if innermost[t] >= 0:
             p.needs[c, innermost[t]] = 1

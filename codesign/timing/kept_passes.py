@@ -3,7 +3,7 @@
 A *stretch* begins at an advance of a loop, and ends where the next loop inside begins its last iteration. Its *slot* is
 named by that loop and by the loop that advances after its iteration, so a stretch is compared with its like.
 
-Shapes as in `codesign.timing.event_plan.Plan`; W slots, two moments (begin and end), D places of a ring.
+Shapes as in `codesign.timing.event_plan.Plan`; W slots.
 """
 
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from codesign.core.jit import njit
 from codesign.mapping.nest import FloatArray, IntArray
 from codesign.timing.event_plan import LOAD, STORE, Plan
 from codesign.timing.event_state import END, ENTERED, IN_FORCE, ISSUED, OVER, PASSED, RELEASE, State
-from codesign.timing.steady_state import newest_tile
+from codesign.timing.steady_state import Moments, keep_moment, newest_tile, no_moments
 
 BEGUN, WHOLE = 1, 2
 """Of a slot; 0: it is empty."""
@@ -40,12 +40,7 @@ class Stretches(NamedTuple):
         low: ``W`` earliest start of an operation in it.
         at: ``W x S`` iteration of each loop at its begin.
         step: ``W x 2`` numbers of the steps.
-        free: ``W x 2 x R`` as in `State`, like those that follow.
-        last: ``W x 2 x K``.
-        runs: ``W x 2 x K``.
-        tile: ``W x 2 x K x D x 3``.
-        counter: ``W x 2 x K x 5``.
-        where: ``W x 2 x K x S``.
+        moment: Begin and end of slot w at ``2 w`` and ``2 w + 1``.
         issued: ``W x K x S`` position of each LOAD's last operation at the end.
         passed: ``W x K`` the tile of its source that it read.
         pending: ``S`` slot that ends when this loop begins its last iteration; -1 for none.
@@ -55,12 +50,7 @@ class Stretches(NamedTuple):
     low: FloatArray
     at: IntArray
     step: IntArray
-    free: FloatArray
-    last: FloatArray
-    runs: IntArray
-    tile: FloatArray
-    counter: IntArray
-    where: IntArray
+    moment: Moments
     issued: IntArray
     passed: IntArray
     pending: IntArray
@@ -69,19 +59,14 @@ class Stretches(NamedTuple):
 @njit
 def no_stretches(plan: Plan, state: State) -> Stretches:
     """Room for the stretches; none is kept."""
-    loops, n, ring = state.at.shape[0], plan.kind.shape[0], state.finish.shape[0]
+    loops, n = state.at.shape[0], plan.kind.shape[0]
     slots = loops * loops
     return Stretches(
         np.zeros(slots, np.int64),
         np.zeros(slots),
         np.zeros((slots, loops), np.int64),
         np.zeros((slots, 2), np.int64),
-        np.zeros((slots, 2, plan.resources)),
-        np.zeros((slots, 2, n)),
-        np.zeros((slots, 2, n), np.int64),
-        np.zeros((slots, 2, n, ring, 3)),
-        np.zeros((slots, 2, n, state.counter.shape[1]), np.int64),
-        np.zeros((slots, 2, n, loops), np.int64),
+        no_moments(plan, state, 2 * slots),
         np.zeros((slots, n, loops), np.int64),
         np.zeros((slots, n), np.int64),
         np.full(loops, -1, np.int64),
@@ -89,26 +74,10 @@ def no_stretches(plan: Plan, state: State) -> Stretches:
 
 
 @njit
-def _copy(plan: Plan, state: State, kept: Stretches, slot: int, moment: int) -> None:
-    """Keep the state as one moment of a slot."""
-    for r in range(state.free.shape[0]):
-        kept.free[slot, moment, r] = state.free[r]
-    for k in range(plan.kind.shape[0]):
-        kept.last[slot, moment, k], kept.runs[slot, moment, k] = state.last[k], state.runs[k]
-        for place in range(state.tile.shape[1]):
-            for part in range(3):
-                kept.tile[slot, moment, k, place, part] = state.tile[k, place, part]
-        for column in range(state.counter.shape[1]):
-            kept.counter[slot, moment, k, column] = state.counter[k, column]
-        for other in range(state.at.shape[0]):
-            kept.where[slot, moment, k, other] = state.where[k, other]
-
-
-@njit
-def begin_stretch(plan: Plan, state: State, kept: Stretches, slot: int, inner: int) -> None:
+def begin_stretch(state: State, kept: Stretches, slot: int, inner: int) -> None:
     """Begin a stretch, in place of what its slot held; it ends when loop `inner` begins its last iteration."""
     kept.status[slot] = BEGUN
-    _copy(plan, state, kept, slot, 0)
+    keep_moment(state, kept.moment, 2 * slot)
     for loop in range(state.at.shape[0]):
         kept.at[slot, loop] = state.at[loop]
     kept.step[slot, 0] = state.number[0]
@@ -122,7 +91,7 @@ def end_stretch(plan: Plan, state: State, kept: Stretches, inner: int, issues: I
     slot = kept.pending[inner]
     kept.pending[inner] = -1
     kept.status[slot], kept.low[slot] = WHOLE, state.earliest[inner]
-    _copy(plan, state, kept, slot, 1)
+    keep_moment(state, kept.moment, 2 * slot + 1)
     kept.step[slot, 1] = state.number[0]
     for k in range(plan.kind.shape[0]):
         kept.passed[slot, k] = issues.passed[k]
@@ -130,9 +99,9 @@ def end_stretch(plan: Plan, state: State, kept: Stretches, inner: int, issues: I
             kept.issued[slot, k, loop] = issues.where[k, loop]
         if plan.kind[k] != LOAD:
             continue
-        moved = kept.counter[slot, 1, k, ISSUED] - kept.counter[slot, 0, k, ISSUED]
+        moved = kept.moment.counter[2 * slot + 1, k, ISSUED] - kept.moment.counter[2 * slot, k, ISSUED]
         if moved > 0 and first_other(kept.issued[slot], kept.at[slot], k, inner) >= 0:
-            waited_outside = first_other(kept.where[slot, 0], kept.at[slot], k, inner) >= 0
+            waited_outside = first_other(kept.moment.where[2 * slot], kept.at[slot], k, inner) >= 0
             if moved > 1 or not waited_outside:
                 kept.status[slot] = 0
 
@@ -175,7 +144,7 @@ def is_same_place(plan: Plan, state: State, kept: Stretches, slot: int, inner: i
 @njit
 def _is_same_load(plan: Plan, state: State, kept: Stretches, slot: int, inner: int, k: int) -> bool:
     """Whether LOAD k is as far ahead of the step and behind its source, and its look-ahead stands at a like position."""
-    now, was, j = state.counter, kept.counter[slot, 0], plan.source[k]
+    now, was, j = state.counter, kept.moment.counter[2 * slot], plan.source[k]
     if now[k, OVER] != was[k, OVER] or (now[k, IN_FORCE] < 0) != (was[k, IN_FORCE] < 0):
         return False
     if now[k, ISSUED] - was[k, ISSUED] != now[k, IN_FORCE] - was[k, IN_FORCE]:
@@ -186,13 +155,13 @@ def _is_same_load(plan: Plan, state: State, kept: Stretches, slot: int, inner: i
         return False
     if now[k, ENTERED] != was[k, ENTERED]:
         return False
-    return is_alike(state.where, state.at, kept.where[slot, 0], kept.at[slot], k, inner)
+    return is_alike(state.where, state.at, kept.moment.where[2 * slot], kept.at[slot], k, inner)
 
 
 @njit
 def _ran(kept: Stretches, slot: int, k: int) -> bool:
     """Whether process k had an operation in a stretch."""
-    return bool(kept.runs[slot, 1, k] > kept.runs[slot, 0, k])
+    return bool(kept.moment.runs[2 * slot + 1, k] > kept.moment.runs[2 * slot, k])
 
 
 @njit
@@ -200,7 +169,7 @@ def _is_awaited(plan: Plan, kept: Stretches, slot: int, array: int, k: int, tile
     """Whether an operation of a stretch may have waited for the arrival of a tile."""
     if plan.kind[k] != LOAD:
         return False
-    if plan.needs[array, k] == 1 and tile <= kept.counter[slot, 1, k, IN_FORCE]:
+    if plan.needs[array, k] == 1 and tile <= kept.moment.counter[2 * slot + 1, k, IN_FORCE]:
         return True
     for i in range(plan.kind.shape[0]):
         reads = plan.kind[i] == LOAD and plan.source[i] == k and _ran(kept, slot, i)
@@ -214,8 +183,8 @@ def _is_slot_awaited(plan: Plan, kept: Stretches, slot: int, k: int, tile: int) 
     """Whether an operation of a stretch may have waited until the buffer of a tile was free."""
     after = tile + plan.depth[k]
     if plan.kind[k] == LOAD:
-        return bool(after < kept.counter[slot, 1, k, ISSUED])
-    return bool(after <= kept.counter[slot, 1, k, IN_FORCE])
+        return bool(after < kept.moment.counter[2 * slot + 1, k, ISSUED])
+    return bool(after <= kept.moment.counter[2 * slot + 1, k, IN_FORCE])
 
 
 @njit
@@ -225,14 +194,14 @@ def least_shift(plan: Plan, state: State, kept: Stretches, slot: int, array: int
     least = _least_shift_of_resources(plan, state, kept, slot)
     ring = state.tile.shape[1]
     for k in range(plan.kind.shape[0]):
-        now, before = newest_tile(plan, state.counter, k), newest_tile(plan, kept.counter[slot, 0], k)
+        now, before = newest_tile(plan, state.counter, k), newest_tile(plan, kept.moment.counter[2 * slot], k)
         for age in range(min(ring, before + 1)):
             tile = before - age
             place, then = (now - age) % ring, tile % ring
-            was = kept.tile[slot, 0, k, then, END]
+            was = kept.moment.tile[2 * slot, k, then, END]
             if was + plan.latency[k] >= low and _is_awaited(plan, kept, slot, array, k, tile):
                 least = min(least, state.tile[k, place, END] - was)
-            was = kept.tile[slot, 0, k, then, RELEASE]
+            was = kept.moment.tile[2 * slot, k, then, RELEASE]
             if was >= low and _is_slot_awaited(plan, kept, slot, k, tile):
                 least = min(least, state.tile[k, place, RELEASE] - was)
     return least
@@ -247,9 +216,9 @@ def _least_shift_of_resources(plan: Plan, state: State, kept: Stretches, slot: i
             continue
         for side in range(plan.resource.shape[1]):
             r = plan.resource[k, side]
-            if r >= 0 and kept.free[slot, 0, r] >= low:
-                least = min(least, state.free[r] - kept.free[slot, 0, r])
+            if r >= 0 and kept.moment.free[2 * slot, r] >= low:
+                least = min(least, state.free[r] - kept.moment.free[2 * slot, r])
         j = plan.source[k]
-        if plan.kind[k] == STORE and j >= 0 and kept.last[slot, 0, j] + plan.latency[j] >= low:
-            least = min(least, state.last[j] - kept.last[slot, 0, j])
+        if plan.kind[k] == STORE and j >= 0 and kept.moment.last[2 * slot, j] + plan.latency[j] >= low:
+            least = min(least, state.last[j] - kept.moment.last[2 * slot, j])
     return least

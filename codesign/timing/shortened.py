@@ -116,7 +116,7 @@ def _enter(plan: Plan, state: State, kept: Stretches, issues: Issues, loop: int,
         return -1
     slot = loop * state.at.shape[0] + _way_on(plan, state, loop)
     if not _jump(plan, state, kept, issues, slot, inner, array):
-        begin_stretch(plan, state, kept, slot, inner)
+        begin_stretch(state, kept, slot, inner)
         return -1
     state.at[inner] = plan.factors[0, inner] - 2
     state.number[STEP] -= 1
@@ -168,7 +168,7 @@ def _jump(plan: Plan, state: State, kept: Stretches, issues: Issues, slot: int, 
 @njit
 def _move_ahead(plan: Plan, state: State, kept: Stretches, slot: int, inner: int, ahead: _Ahead) -> bool:
     """Move all look-aheads over a stretch; returns whether they stand at its end as those kept do."""
-    first, second, counter = kept.counter[slot, 0], kept.counter[slot, 1], ahead.counter
+    first, second, counter = kept.moment.counter[2 * slot], kept.moment.counter[2 * slot + 1], ahead.counter
     at, was_at = state.at.copy(), kept.at[slot].copy()
     at[inner] = was_at[inner] = plan.factors[0, inner] - 1
     for k in range(plan.kind.shape[0]):
@@ -191,7 +191,9 @@ def _move_ahead(plan: Plan, state: State, kept: Stretches, slot: int, inner: int
             return False
         if entered > 0:
             counter[k, ENTERED] = entered
-            if entered != second[k, ENTERED] or not is_alike(ahead.where, at, kept.where[slot, 1], was_at, k, inner):
+            if entered != second[k, ENTERED] or not is_alike(
+                ahead.where, at, kept.moment.where[2 * slot + 1], was_at, k, inner
+            ):
                 return False
     return True
 
@@ -200,21 +202,21 @@ def _move_ahead(plan: Plan, state: State, kept: Stretches, slot: int, inner: int
 def _put_times(plan: Plan, state: State, kept: Stretches, slot: int, counter: IntArray, shift: float) -> None:
     """Times at the end of a stretch: those that it changed are the kept ones and the shift, the others stay."""
     for r in range(state.free.shape[0]):
-        if kept.free[slot, 1, r] != kept.free[slot, 0, r]:
-            state.free[r] = kept.free[slot, 1, r] + shift
+        if kept.moment.free[2 * slot + 1, r] != kept.moment.free[2 * slot, r]:
+            state.free[r] = kept.moment.free[2 * slot + 1, r] + shift
     ring, old = state.tile.shape[1], state.tile.copy()
     for k in range(plan.kind.shape[0]):
-        if kept.last[slot, 1, k] != kept.last[slot, 0, k]:
-            state.last[k] = kept.last[slot, 1, k] + shift
-        state.runs[k] += kept.runs[slot, 1, k] - kept.runs[slot, 0, k]
+        if kept.moment.last[2 * slot + 1, k] != kept.moment.last[2 * slot, k]:
+            state.last[k] = kept.moment.last[2 * slot + 1, k] + shift
+        state.runs[k] += kept.moment.runs[2 * slot + 1, k] - kept.moment.runs[2 * slot, k]
         now, then = newest_tile(plan, state.counter, k), newest_tile(plan, counter, k)
-        behind = then - newest_tile(plan, kept.counter[slot, 1], k)
+        behind = then - newest_tile(plan, kept.moment.counter[2 * slot + 1], k)
         for age in range(min(ring, then + 1)):
             tile = then - age
             place, number = tile % ring, tile - behind
             for part in range(3):
-                value = kept.tile[slot, 1, k, number % ring, part] if number >= 0 else 0.0
-                before = kept.tile[slot, 0, k, number % ring, part] if number >= 0 else 0.0
+                value = kept.moment.tile[2 * slot + 1, k, number % ring, part] if number >= 0 else 0.0
+                before = kept.moment.tile[2 * slot, k, number % ring, part] if number >= 0 else 0.0
                 if tile <= now and value == before:
                     value = old[k, place, part]
                 elif value != 0.0:

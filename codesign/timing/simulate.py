@@ -1,27 +1,26 @@
 """What happens when: a mapping's run in the event tier, as numbers and as a timeline."""
 
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from codesign.arch.architecture import Architecture, Ports
 from codesign.core.errors import UserError
 from codesign.core.json_types import JsonObject
-from codesign.cost.arrays import Reuse, encode_problem
+from codesign.cost.arrays import Reuse
 from codesign.cost.columns import MESH
 from codesign.cost.cost import Infeasible, evaluate
-from codesign.cost.kernel import score
-from codesign.cost.packed import VALID, Kernel, make_kernel
+from codesign.cost.packed import Kernel
 from codesign.cost.sparse.bounds import refuse_sparsity
 from codesign.mapping.mapping import Mapping
-from codesign.mapping.nest import FloatArray, IntArray, encode_nest
+from codesign.mapping.nest import FloatArray, IntArray
 from codesign.timing.batches import batch_bound
-from codesign.timing.derive import ARRAY, ISSUER, RETAIN, derive
+from codesign.timing.derive import ARRAY, ISSUER
 from codesign.timing.dram.plan_bursts import MemoryTraffic, with_memory
 from codesign.timing.engine import CUT_SHORT, run
 from codesign.timing.event_plan import NOTHING, STORE, Plan
 from codesign.timing.least_cycles import cycles_with_waits
+from codesign.timing.mapped_plan import MappedPlan
 from codesign.timing.noc.plan_packets import MeshUse, mesh_resource_names, with_mesh
 from codesign.timing.table import Overlap, Timing, encode_timing, timing_for, whole_cycles
 from codesign.workloads.computation import Computation
@@ -169,27 +168,22 @@ def simulate(
     cost = evaluate(computation, architecture, mapping, reuse=reuse)
     if isinstance(cost, Infeasible):
         return cost
-    nest = encode_nest(computation, architecture, mapping)
-    count = nest.loops.shape[0]
-    kernel = make_kernel(encode_problem(computation, architecture, reuse), count)
-    status, _, _ = score(kernel, nest, count)
-    assert status == VALID
-    plan, role = derive(kernel, nest, count, machine)
+    mapped = MappedPlan.of(computation, architecture, mapping, machine, reuse)
     ports = resource_names(architecture)
-    names = tuple(_process_name(computation, architecture, plan, role[k], k) for k in range(len(role)))
+    names = tuple(_process_name(mapped, k) for k in range(len(mapped.role)))
     memory, least = None, None
     meshes: tuple[MeshUse, ...] = ()
     waits = timing.overlap is not Overlap.PERFECT
     if waits and any(level.fanout.mesh is not None for level in architecture.levels):
-        plan, least, meshes = with_mesh(plan, role, kernel, nest, count, architecture, machine)
+        plan, least, meshes = with_mesh(mapped)
+        mapped = replace(mapped, plan=plan)
         ports += mesh_resource_names(architecture)
     if waits and any(level.dram is not None for level in architecture.levels):
-        retain = tuple(bool(row[RETAIN]) for row in machine.level_int)
-        given = (plan, role, kernel, nest, count, computation, architecture, retain)
-        plan, memory, operation_limit = with_memory(*given, least=least, operation_limit=operation_limit)
-    result = run_plan(plan, names, ports, timing, events=events, operation_limit=operation_limit)
+        plan, memory, operation_limit = with_memory(mapped, least, operation_limit)
+        mapped = replace(mapped, plan=plan)
+    result = run_plan(mapped.plan, names, ports, timing, events=events, operation_limit=operation_limit)
     if not waits:
-        result = _with_busiest_mesh(result, kernel, architecture, timing)
+        result = _with_busiest_mesh(result, mapped.kernel, architecture, timing)
     complete = result.complete and all(use.complete for use in meshes)
     return replace(result, complete=complete, memory=memory, meshes=meshes)
 
@@ -231,13 +225,14 @@ def resource_names(architecture: Architecture) -> tuple[str, ...]:
     return (*ports, "array", "host")
 
 
-def _process_name(computation: Computation, architecture: Architecture, plan: Plan, role: Any, k: int) -> str:
+def _process_name(mapped: MappedPlan, k: int) -> str:
+    role = mapped.role[k]
     if role[0] == ISSUER:
         return "issue"
     if role[0] == ARRAY:
         return "compute"
-    tensor, level = computation.tensors[int(role[0])].name, architecture.levels[int(role[1])].name
-    if plan.kind[k] == STORE:
+    tensor, level = mapped.computation.tensors[int(role[0])].name, mapped.architecture.levels[int(role[1])].name
+    if mapped.plan.kind[k] == STORE:
         return f"store {tensor} from {level}"
     return f"load {tensor} into {level}" + (" (partial sums)" if role[2] else "")
 

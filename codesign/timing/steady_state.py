@@ -16,48 +16,77 @@ from codesign.timing.event_state import ENTERED, IN_FORCE, ISSUED, JUMPS, OVER, 
 _LEAST_ITERATIONS = 4
 
 
+class Moments(NamedTuple):
+    """What decides what happens next, at some moments: attributes as in `State`, with an axis of moments in front."""
+
+    free: FloatArray
+    tile: FloatArray
+    last: FloatArray
+    counter: IntArray
+    where: IntArray
+    runs: IntArray
+
+
+@njit
+def no_moments(plan: Plan, state: State, count: int) -> Moments:
+    """Room for so many moments."""
+    loops, n, ring = state.at.shape[0], plan.kind.shape[0], state.finish.shape[0]
+    return Moments(
+        np.zeros((count, plan.resources)),
+        np.zeros((count, n, ring, 3)),
+        np.zeros((count, n)),
+        np.zeros((count, n, state.counter.shape[1]), np.int64),
+        np.zeros((count, n, loops), np.int64),
+        np.zeros((count, n), np.int64),
+    )
+
+
+@njit
+def keep_moment(state: State, kept: Moments, moment: int) -> None:
+    """Keep the state as one of the moments."""
+    for r in range(state.free.shape[0]):
+        kept.free[moment, r] = state.free[r]
+    for k in range(state.last.shape[0]):
+        kept.last[moment, k], kept.runs[moment, k] = state.last[k], state.runs[k]
+        for place in range(state.tile.shape[1]):
+            for part in range(3):
+                kept.tile[moment, k, place, part] = state.tile[k, place, part]
+        for column in range(state.counter.shape[1]):
+            kept.counter[moment, k, column] = state.counter[k, column]
+        for other in range(state.where.shape[1]):
+            kept.where[moment, k, other] = state.where[k, other]
+
+
 class Kept(NamedTuple):
     """The state kept for each loop; attributes as in `State`, with an axis of loops in front.
 
     Attributes:
         at: ``S`` iteration at which it was kept; -1: none is kept.
         step: ``S`` its step.
+        moment: By loop, what decides what happens next.
     """
 
     at: IntArray
     step: IntArray
-    free: FloatArray
-    tile: FloatArray
+    moment: Moments
     finish: FloatArray
-    last: FloatArray
     phase_end: FloatArray
-    counter: IntArray
-    where: IntArray
     busy: FloatArray
     stalled: FloatArray
-    runs: IntArray
 
 
 @njit
 def nothing_kept(plan: Plan, state: State) -> Kept:
     """Room for the states; none is kept."""
     loops, n, ring = plan.factors.shape[1], plan.kind.shape[0], state.finish.shape[0]
-    at = np.zeros(loops, np.int64)
-    for loop in range(loops):
-        at[loop] = -1
     return Kept(
-        at,
+        np.full(loops, -1, np.int64),
         np.zeros(loops, np.int64),
-        np.zeros((loops, plan.resources)),
-        np.zeros((loops, n, ring, 3)),
+        no_moments(plan, state, loops),
         np.zeros((loops, ring)),
-        np.zeros((loops, n)),
         np.zeros((loops, 1)),
-        np.zeros((loops, n, state.counter.shape[1]), np.int64),
-        np.zeros((loops, n, loops), np.int64),
         np.zeros((loops, n, state.busy.shape[1])),
         np.zeros((loops, n, state.stalled.shape[1])),
-        np.zeros((loops, n), np.int64),
     )
 
 
@@ -90,19 +119,10 @@ def skip_periods(plan: Plan, state: State, kept: Kept, loop: int, iterations: in
 def _keep(state: State, kept: Kept, loop: int) -> None:
     """Keep the state for a loop."""
     kept.at[loop], kept.step[loop], kept.phase_end[loop, 0] = state.at[loop], state.number[STEP], state.phase_end[0]
-    for r in range(state.free.shape[0]):
-        kept.free[loop, r] = state.free[r]
+    keep_moment(state, kept.moment, loop)
     for place in range(state.finish.shape[0]):
         kept.finish[loop, place] = state.finish[place]
     for k in range(state.last.shape[0]):
-        kept.last[loop, k], kept.runs[loop, k] = state.last[k], state.runs[k]
-        for place in range(state.tile.shape[1]):
-            for part in range(3):
-                kept.tile[loop, k, place, part] = state.tile[k, place, part]
-        for column in range(state.counter.shape[1]):
-            kept.counter[loop, k, column] = state.counter[k, column]
-        for other in range(state.where.shape[1]):
-            kept.where[loop, k, other] = state.where[k, other]
         for side in range(state.busy.shape[1]):
             kept.busy[loop, k, side] = state.busy[k, side]
         for j in range(state.stalled.shape[1]):
@@ -121,7 +141,7 @@ def _shift_since(state: State, kept: Kept, loop: int) -> float:
     """The time that has passed since a state was kept, by the resource that moved most."""
     delta = 0.0
     for r in range(state.free.shape[0]):
-        delta = max(delta, state.free[r] - kept.free[loop, r])
+        delta = max(delta, state.free[r] - kept.moment.free[loop, r])
     return delta
 
 
@@ -132,7 +152,7 @@ def _periods_left(plan: Plan, state: State, kept: Kept, loop: int, iterations: i
     if delta <= 0.0 or not _alike(state.phase_end[0], kept.phase_end[loop, 0], delta, low):
         return 0
     for r in range(state.free.shape[0]):
-        if not _alike(state.free[r], kept.free[loop, r], delta, low):
+        if not _alike(state.free[r], kept.moment.free[loop, r], delta, low):
             return 0
     left = (iterations - 1 - state.at[loop]) // period
     for k in range(plan.kind.shape[0]):
@@ -140,7 +160,7 @@ def _periods_left(plan: Plan, state: State, kept: Kept, loop: int, iterations: i
             plan, state, kept, loop, k, delta, low
         ):
             return 0
-        if plan.kind[k] == LOAD and state.counter[k, ISSUED] != kept.counter[loop, k, ISSUED]:
+        if plan.kind[k] == LOAD and state.counter[k, ISSUED] != kept.moment.counter[loop, k, ISSUED]:
             left = min(left, (iterations - 1 - state.where[k, loop]) // period)
     return left if _same_finishes(plan, state, kept, loop, delta, low) else 0
 
@@ -149,14 +169,14 @@ def _periods_left(plan: Plan, state: State, kept: Kept, loop: int, iterations: i
 def _same_counters(plan: Plan, state: State, kept: Kept, loop: int, k: int, period: int) -> bool:
     """Whether the look-ahead of a process stands as it stood, one period on where it has moved."""
     for column in (OVER, ENTERED):
-        if state.counter[k, column] != kept.counter[loop, k, column]:
+        if state.counter[k, column] != kept.moment.counter[loop, k, column]:
             return False
-    moved = state.counter[k, ISSUED] - kept.counter[loop, k, ISSUED]
+    moved = state.counter[k, ISSUED] - kept.moment.counter[loop, k, ISSUED]
     for other in range(state.where.shape[1]):
-        change = state.where[k, other] - kept.where[loop, k, other]
+        change = state.where[k, other] - kept.moment.where[loop, k, other]
         if change != (period if other == loop and moved != 0 and plan.kind[k] == LOAD else 0):
             return False
-    in_force = state.counter[k, IN_FORCE] - kept.counter[loop, k, IN_FORCE]
+    in_force = state.counter[k, IN_FORCE] - kept.moment.counter[loop, k, IN_FORCE]
     return bool(plan.kind[k] != LOAD or in_force == moved)
 
 
@@ -170,14 +190,14 @@ def newest_tile(plan: Plan, counter: IntArray, k: int) -> int:
 def _same_times(plan: Plan, state: State, kept: Kept, loop: int, k: int, delta: float, low: float) -> bool:
     """Whether the times of a process's tiles that can still hold something up are as they were."""
     ring = state.finish.shape[0]
-    if not _alike(state.last[k], kept.last[loop, k], delta, low):
+    if not _alike(state.last[k], kept.moment.last[loop, k], delta, low):
         return False
-    now, was = newest_tile(plan, state.counter, k), newest_tile(plan, kept.counter[loop], k)
+    now, was = newest_tile(plan, state.counter, k), newest_tile(plan, kept.moment.counter[loop], k)
     for _ in range(min(ring, plan.depth[k] + 1)):
         if now < 0 or was < 0:
             break
         for part in range(3):
-            if not _alike(state.tile[k, now % ring, part], kept.tile[loop, k, was % ring, part], delta, low):
+            if not _alike(state.tile[k, now % ring, part], kept.moment.tile[loop, k, was % ring, part], delta, low):
                 return False
         now, was = now - 1, was - 1
     return True
@@ -199,7 +219,7 @@ def _jump(plan: Plan, state: State, kept: Kept, loop: int, left: int, delta: flo
     """Move every time and counter over `left` periods, and multiply what happened in one."""
     shift = delta * left
     for r in range(state.free.shape[0]):
-        if state.free[r] != kept.free[loop, r]:
+        if state.free[r] != kept.moment.free[loop, r]:
             state.free[r] += shift
     if state.phase_end[0] != kept.phase_end[loop, 0]:
         state.phase_end[0] += shift
@@ -222,30 +242,30 @@ def _turn_tiles(
 ) -> None:
     """Places of the ring turn with their counters; `old` are the times before."""
     ring, newest = state.finish.shape[0], newest_tile(plan, state.counter, k)
-    moved = newest - newest_tile(plan, kept.counter[loop], k)
+    moved = newest - newest_tile(plan, kept.moment.counter[loop], k)
     for age in range(min(ring, newest + 1)):
         now = newest - age
         for part in range(3):
             value = old[k, now % ring, part]
             # a place whose counter stands still keeps its time unless users moved it (its release)
-            before = kept.tile[loop, k, (now - moved) % ring, part] if now - moved >= 0 else value
+            before = kept.moment.tile[loop, k, (now - moved) % ring, part] if now - moved >= 0 else value
             state.tile[k, (now + left * moved) % ring, part] = value if value == before else value + shift
-    if state.last[k] != kept.last[loop, k]:
+    if state.last[k] != kept.moment.last[loop, k]:
         state.last[k] += shift
 
 
 @njit
 def _multiply(plan: Plan, state: State, kept: Kept, loop: int, k: int, left: int) -> None:
     """Counters, and what resources did, go on as in the last period."""
-    if plan.kind[k] == LOAD and state.counter[k, ISSUED] > kept.counter[loop, k, ISSUED]:
+    if plan.kind[k] == LOAD and state.counter[k, ISSUED] > kept.moment.counter[loop, k, ISSUED]:
         state.where[k, loop] += left * (state.at[loop] - kept.at[loop])
     for column in (PASSED, ISSUED, IN_FORCE):
-        state.counter[k, column] += left * (state.counter[k, column] - kept.counter[loop, k, column])
+        state.counter[k, column] += left * (state.counter[k, column] - kept.moment.counter[loop, k, column])
     for side in range(state.busy.shape[1]):
         state.busy[k, side] += left * (state.busy[k, side] - kept.busy[loop, k, side])
     for j in range(state.stalled.shape[1]):
         state.stalled[k, j] += left * (state.stalled[k, j] - kept.stalled[loop, k, j])
-    state.runs[k] += left * (state.runs[k] - kept.runs[loop, k])
+    state.runs[k] += left * (state.runs[k] - kept.moment.runs[loop, k])
 
 
 @njit

@@ -1,17 +1,60 @@
 """Synthetic traffic of a mesh: Bernoulli sources and the usual destinations; loads of its links, and a bound below every run (M9)."""
 
 from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
+from codesign.arch.mesh import MeshLinks
 from codesign.core.errors import unknown_name
 from codesign.core.jit import njit
 from codesign.cost.mesh import LOCAL, PORTS, neighbour, route
 from codesign.mapping.nest import IntArray
-from codesign.timing.noc.mesh import Mesh
-from codesign.timing.noc.router import Traffic
+from codesign.timing.noc.network import path_ports, routers
+from codesign.timing.noc.state import TreeTraffic
+from codesign.timing.noc.trees import TreeDelivery, simulate_trees
 
 PATTERNS = ("uniform", "transpose", "neighbor", "hotspot", "one_to_many")
+
+
+CYCLE_LIMIT = 100_000_000
+
+
+class Traffic(NamedTuple):
+    """Packets with one target each, in the order in which a source with several ready ones sends them.
+
+    Attributes:
+        created: ``N`` cycle in which each packet is there.
+        source: ``N`` node.
+        target: ``N`` node.
+        flits: ``N`` length.
+    """
+
+    created: IntArray
+    source: IntArray
+    target: IntArray
+    flits: IntArray
+
+
+@cache
+def _way(width: int, nodes: int, source: int, target: int) -> IntArray:
+    return path_ports(width, nodes, source, (target,))
+
+
+def run(links: MeshLinks, traffic: Traffic, cycle_limit: int = CYCLE_LIMIT) -> TreeDelivery:
+    """Simulate packets on their X-Y ways: trees without branches (M13 of `codesign.timing.noc.cycle`)."""
+    mesh, count = routers(links), len(traffic.source)
+    pairs, tree = np.unique(traffic.source * mesh.nodes + traffic.target, return_inverse=True)
+    ports = np.stack([_way(mesh.width, mesh.nodes, *divmod(pair, mesh.nodes)) for pair in pairs.tolist()])
+    none, nobody = np.zeros(count, np.int64), np.full(count, -1, np.int64)
+    trees = TreeTraffic(traffic.created, traffic.source, traffic.flits, tree.ravel(), ports, none, nobody, 0, 0, 0)
+    return simulate_trees(mesh, trees, cycle_limit)
+
+
+def hop_cycles(links: MeshLinks) -> int:
+    """Cycles a head takes from router to router without contention: its pipeline and the link."""
+    return links.routing_cycles + (1 if links.speculative else 2) + 2
 
 
 @dataclass(frozen=True)
@@ -31,20 +74,20 @@ class Load:
     cycles: int
 
 
-def sources(mesh: Mesh, pattern: str) -> IntArray:
+def sources(mesh: MeshLinks, pattern: str) -> IntArray:
     """The nodes that send: all, but for `one_to_many` the corner 0."""
-    return np.arange(1 if pattern == "one_to_many" else mesh.nodes, dtype=np.int64)
+    return np.arange(1 if pattern == "one_to_many" else mesh.width * mesh.height, dtype=np.int64)
 
 
-def targets(mesh: Mesh, pattern: str, source: IntArray, rng: np.random.Generator) -> IntArray:
+def targets(mesh: MeshLinks, pattern: str, source: IntArray, rng: np.random.Generator) -> IntArray:
     """Where packets of these sources go.
 
     Raises:
         UserError: There is no such pattern.
     """
-    x, y = source % mesh.width, source // mesh.width
+    x, y, nodes = source % mesh.width, source // mesh.width, mesh.width * mesh.height
     if pattern == "uniform":
-        return rng.integers(0, mesh.nodes, len(source))
+        return rng.integers(0, nodes, len(source))
     if pattern == "transpose":
         return x * mesh.width + y
     if pattern == "neighbor":
@@ -52,12 +95,12 @@ def targets(mesh: Mesh, pattern: str, source: IntArray, rng: np.random.Generator
     if pattern == "hotspot":
         return np.zeros(len(source), np.int64)
     if pattern == "one_to_many":
-        drawn = rng.integers(1, mesh.nodes, len(source))
+        drawn = rng.integers(1, nodes, len(source))
         return drawn
     raise unknown_name("traffic pattern", pattern, PATTERNS)
 
 
-def bernoulli(mesh: Mesh, load: Load, rng: np.random.Generator) -> Traffic:
+def bernoulli(mesh: MeshLinks, load: Load, rng: np.random.Generator) -> Traffic:
     """Packets of sources that each create one with probability rate / flits a cycle."""
     nodes = sources(mesh, load.pattern)
     made = rng.random((load.cycles, len(nodes))) < load.rate / load.packet_flits
@@ -126,16 +169,17 @@ def _bound(width: int, nodes: int, traffic: Traffic, hop: int, buffer_flits: int
     return latest, bound
 
 
-def makespan_bound(mesh: Mesh, traffic: Traffic) -> int:
+def makespan_bound(mesh: MeshLinks, traffic: Traffic) -> int:
     """A cycle before which the last packet cannot have arrived: zero load, or the busiest link or port."""
     if not len(traffic.source):
         return 0
     starved = max(0, 5 + mesh.credit_cycles - mesh.buffer_flits)
-    latest, bound = _bound(mesh.width, mesh.nodes, traffic, mesh.hop_cycles, mesh.buffer_flits, starved)
+    nodes = mesh.width * mesh.height
+    latest, bound = _bound(mesh.width, nodes, traffic, hop_cycles(mesh), mesh.buffer_flits, starved)
     return max(latest, bound)
 
 
-def multicast_tree(mesh: Mesh, source: int, targets: list[int]) -> set[tuple[int, int]]:
+def multicast_tree(mesh: MeshLinks, source: int, targets: list[int]) -> set[tuple[int, int]]:
     """Links (from, to) of the X-Y multicast tree: the union of the unicast paths."""
     links = set()
     for target in targets:

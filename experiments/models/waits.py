@@ -4,14 +4,11 @@ import math
 
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
-from codesign.cost.arrays import Reuse, encode_problem
+from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Infeasible, evaluate
-from codesign.cost.kernel import score
-from codesign.cost.packed import make_kernel
 from codesign.mapping.mapping import Mapping
-from codesign.mapping.nest import encode_nest
-from codesign.timing.derive import derive
 from codesign.timing.least_cycles import cycles_with_waits
+from codesign.timing.mapped_plan import MappedPlan
 from codesign.timing.table import Overlap, Timing, encode_timing, timing_for
 from codesign.workloads.computation import Computation
 
@@ -49,9 +46,5 @@ def latency_with_waits(
     cost = evaluate(computation, architecture, mapping, reuse=reuse)
     if isinstance(cost, Infeasible) or timing.overlap is Overlap.PERFECT:
         return cost if isinstance(cost, Infeasible) else cost.latency_cycles
-    nest = encode_nest(computation, architecture, mapping)
-    count = nest.loops.shape[0]
-    kernel = make_kernel(encode_problem(computation, architecture, reuse), count)
-    score(kernel, nest, count)
-    plan, _ = derive(kernel, nest, count, encode_timing(timing, architecture))
-    return max(cost.latency_cycles, math.ceil(cycles_with_waits(plan)[0] - _ROUNDED + timing.run_cycles))
+    mapped = MappedPlan.of(computation, architecture, mapping, encode_timing(timing, architecture), reuse)
+    return max(cost.latency_cycles, math.ceil(cycles_with_waits(mapped.plan)[0] - _ROUNDED + timing.run_cycles))

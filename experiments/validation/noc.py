@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from codesign.arch.mesh import MeshLinks
 from codesign.core.errors import UserError
-from codesign.timing.noc.mesh import Mesh
 from codesign.timing.noc.state import FINISHED
 from experiments.models.traffic_patterns import (
     Load,
@@ -17,6 +17,7 @@ from experiments.models.traffic_patterns import (
     make_traffic,
     makespan_bound,
     multicast_tree,
+    run,
 )
 from experiments.validation.common import Comparison, Point, read_json
 
@@ -31,9 +32,12 @@ _PACKETS_AT_ZERO_LOAD = 30_000
 """The same where 1 % decides: the draw of path lengths alone moves a mean over 10,000 packets by 0.4 %."""
 
 
-def router(pipeline: str, k: int, channels: int, buffer_flits: int) -> Mesh:
+def router(pipeline: str, k: int, channels: int, buffer_flits: int) -> MeshLinks:
     """The recorded routers: `P4` has four stages, `S2` looks ahead and speculates."""
-    return Mesh(k, k, channels, buffer_flits, 1 if pipeline == "P4" else 0, pipeline == "S2")
+    return MeshLinks(
+        k, k, trees=False, virtual_channels=channels, buffer_flits=buffer_flits,
+        routing_cycles=1 if pipeline == "P4" else 0, speculative=pipeline == "S2",
+    )  # fmt: skip
 
 
 def compare_noc(folder: Path, smoke: bool) -> Comparison:
@@ -46,21 +50,23 @@ def compare_noc(folder: Path, smoke: bool) -> Comparison:
     for path in paths[:: 6 if smoke else 1]:
         trace = read_json(path)
         traffic = make_traffic(trace["packets"])
-        for name, run in trace["runs"].items():
-            mesh = router(run["pipeline"], trace["k"], run["num_vcs"], run["vc_buf_size"])
-            mesh.run(make_traffic([(0, 0, mesh.nodes - 1, 1)]))  # compiled before the clock starts
+        for name, record in trace["runs"].items():
+            mesh = router(record["pipeline"], trace["k"], record["num_vcs"], record["vc_buf_size"])
+            run(mesh, traffic, 1)  # compiled, and ways found, before the clock starts
             began = time.process_time()
-            mine = mesh.run(traffic)
+            mine = run(mesh, traffic)
             seconds += time.process_time() - began
             hops += mine.flit_hops
-            truth = np.array(run["arrive"])
+            truth = np.array(record["arrive"])
             packets += len(truth)
             exact += int((mine.arrive == truth).sum())
-            injected += int((mine.inject == np.array(run["inject"])).sum())
+            injected += int((mine.inject == np.array(record["inject"])).sum())
             bound = makespan_bound(mesh, traffic)
-            undercut += bound > run["makespan"]
-            tightness.append(bound / run["makespan"])
-            points.append(Point(f"{trace['name']} {name}", float(mine.arrive.max()), run["makespan"], run["pipeline"]))
+            undercut += bound > record["makespan"]
+            tightness.append(bound / record["makespan"])
+            points.append(
+                Point(f"{trace['name']} {name}", float(mine.arrive.max()), record["makespan"], record["pipeline"])
+            )
     more: dict[str, Any] = {
         "packets": packets,
         "packets_in_the_recorded_cycle": exact,
@@ -87,8 +93,7 @@ def _trees(folder: Path) -> dict[str, Any]:
     met = asked = 0
     for path in sorted(folder.glob("multicast*.json")):
         for case in read_json(path):
-            mesh = Mesh(case["k"], case["k"])
-            links = multicast_tree(mesh, case["src"], case["dst"])
+            links = multicast_tree(MeshLinks(case["k"], case["k"]), case["src"], case["dst"])
             asked += 1
             met += sorted(map(list, links)) == sorted(case["links"]) and len(links) == case["tree_links"]
     return {"multicast_trees": asked, "multicast_trees_equal": met} if asked else {}
@@ -129,24 +134,24 @@ def _curves(folder: Path, smoke: bool) -> dict[str, Any]:
     }
 
 
-def _mean_latency(mesh: Mesh, curve: dict[str, Any], rate: float, seed: int, packets: int) -> float:
+def _mean_latency(mesh: MeshLinks, curve: dict[str, Any], rate: float, seed: int, packets: int) -> float:
     """Mean over the packets created in the window, which are all waited for."""
     per_cycle = rate / curve["packet"] * curve["sources"]
     warm, window = curve["warmup"], max(curve["window"], int(packets / per_cycle))
     rng = np.random.default_rng([seed, round(rate * 1e6)])
     traffic = bernoulli(mesh, Load(curve["traffic"], rate, curve["packet"], warm + window), rng)
-    done = mesh.run(traffic, cycle_limit=4 * (warm + window))
+    done = run(mesh, traffic, 4 * (warm + window))
     counted = (traffic.created >= warm) & (done.arrive >= 0)
     if done.status != FINISHED or not counted.any():
         return float("inf")
     return float((done.arrive - traffic.created)[counted].mean())
 
 
-def _accepted(mesh: Mesh, curve: dict[str, Any], rate: float, seed: int) -> float:
+def _accepted(mesh: MeshLinks, curve: dict[str, Any], rate: float, seed: int) -> float:
     """Flits a cycle that leave the mesh while it is offered more than it can carry."""
     warm, window = curve["warmup"], curve["window"]
     rng = np.random.default_rng([seed, 7])
     traffic = bernoulli(mesh, Load(curve["traffic"], rate, curve["packet"], warm + window), rng)
-    done = mesh.run(traffic, cycle_limit=warm + window)
+    done = run(mesh, traffic, warm + window)
     inside = (done.arrive >= warm) & (done.arrive < warm + window)
     return float(traffic.flits[inside].sum()) / float(window)

@@ -3,13 +3,10 @@
 from hypothesis import strategies as st
 
 from codesign.arch.architecture import Architecture
-from codesign.cost.arrays import encode_problem
-from codesign.cost.kernel import score
-from codesign.cost.packed import make_kernel
+from codesign.cost.arrays import Reuse
 from codesign.mapping.mapping import Mapping
-from codesign.mapping.nest import encode_nest
-from codesign.timing.derive import derive
 from codesign.timing.event_plan import Plan
+from codesign.timing.mapped_plan import MappedPlan
 from codesign.timing.table import LevelTiming, Swap, Timing, Transfers, encode_timing
 from codesign.workloads.computation import Computation
 
@@ -35,7 +32,5 @@ def level_timings(architecture: Architecture, data: st.DataObject) -> tuple[Leve
 
 def plan_of(computation: Computation, architecture: Architecture, mapping: Mapping, timing: Timing) -> Plan:
     """What the engine runs."""
-    nest = encode_nest(computation, architecture, mapping)
-    kernel = make_kernel(encode_problem(computation, architecture), nest.loops.shape[0])
-    score(kernel, nest, nest.loops.shape[0])
-    return derive(kernel, nest, nest.loops.shape[0], encode_timing(timing, architecture))[0]
+    machine = encode_timing(timing, architecture)
+    return MappedPlan.of(computation, architecture, mapping, machine, Reuse.TIMELOOP).plan

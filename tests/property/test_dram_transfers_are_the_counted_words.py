@@ -8,17 +8,16 @@ from hypothesis import strategies as st
 
 from codesign.arch.architecture import Architecture, LevelKind
 from codesign.arch.memory_device import DramUse
-from codesign.cost.arrays import Reuse, encode_problem
+from codesign.cost.arrays import Reuse
 from codesign.cost.columns import READS, UPDATES
-from codesign.cost.kernel import score
-from codesign.cost.packed import make_kernel
 from codesign.mapping.mapping import Mapping
-from codesign.mapping.nest import BYPASSED, encode_nest
-from codesign.timing.derive import EVENTS, RETAIN, derive
+from codesign.mapping.nest import BYPASSED
+from codesign.timing.derive import EVENTS
 from codesign.timing.dram.plan_bursts import device_of
 from codesign.timing.dram.transfers import list_bursts, outer_level, places, regions
 from codesign.timing.engine import run
 from codesign.timing.event_plan import STORE
+from codesign.timing.mapped_plan import MappedPlan
 from codesign.timing.simulate import Run, simulate
 from codesign.timing.table import Timing, encode_timing
 from codesign.workloads.computation import Computation
@@ -42,22 +41,15 @@ def with_device(architecture: Architecture, layout: str) -> Architecture:
 def test_elements_are_the_counted_ones(problem: Problem, reuse: Reuse, layout: str) -> None:
     computation, plain, mapping = problem
     architecture = with_device(plain, layout)
-    nest = encode_nest(computation, architecture, mapping)
-    count = nest.loops.shape[0]
-    kernel = make_kernel(encode_problem(computation, architecture, reuse), count)
-    score(kernel, nest, count)
     machine = encode_timing(NO_LATENCIES, architecture)
-    plan, role = derive(kernel, nest, count, machine)
+    mapped = MappedPlan.of(computation, architecture, mapping, machine, reuse)
+    plan, kernel, nest = mapped.plan, mapped.kernel, mapped.nest
     if np.prod(plan.factors) > 20_000:
         return
-    shares = tuple(level.fanout.shares for level in architecture.levels)
-    retain = tuple(bool(row[RETAIN]) for row in machine.level_int)
-    found = regions(kernel, nest, count, plan, role, 0, shares, retain)
+    found = regions(mapped, 0)
     device = device_of(architecture)
     assert device is not None
-    use = architecture.levels[0].dram
-    assert use is not None
-    where = places(computation, architecture, device[1], use, kernel, found)
+    where = places(mapped, 0, device[1], found)
     _, _, _, _, counts, _ = run(plan, True, 10**7, np.zeros((0, 4)))
     room = np.zeros((int(counts.sum()), 4))
     run(plan, False, 10**7, room)

@@ -102,13 +102,13 @@ def test_words_moved_by_each_loop_add_up_to_the_count(problem: Problem, reuse: R
     count = nest.loops.shape[0]
     kernel = make_kernel(encode_problem(computation, architecture, reuse), count)
     score(kernel, nest, count)
-    moved = np.zeros(max(count, 1), np.int64)
+    moved, travelled = np.zeros(max(count, 1), np.int64), np.zeros((max(count, 1), kernel.coef.shape[1]), np.int64)
     output = len(computation.tensors) - 1
     for v in range(1, len(architecture.levels)):
         for t in range(output + 1):
             if nest.position[v, t] == BYPASSED:
                 continue
-            total = moved_words(kernel, nest, v, t, moved)
+            total = moved_words(kernel, nest, v, t, moved, travelled)
             for i in range(count):
                 total += (int(nest.loops[i, FACTOR]) - 1) * int(kernel.outside[i, 0]) * int(moved[i])
             share = int(kernel.use[v, SHARE]) if t == output else 0

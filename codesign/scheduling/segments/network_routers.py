@@ -12,7 +12,6 @@ from codesign.cost.mesh import LOCAL
 from codesign.cost.mesh import PORTS as LEAST_PORTS
 from codesign.scheduling.segments.kernels import transfer_list
 from codesign.scheduling.segments.system_arrays import links_of
-from codesign.timing.noc.mesh import Mesh
 from codesign.timing.noc.state import BACK, DELAY, LINK_TICKS, PERIOD, TO, Routers, mesh_links
 
 TreeKey = tuple[int, int, tuple[int, ...]]
@@ -43,7 +42,9 @@ class MeshRouters:
 
     def __init__(self, system: ManyCore, channels: int, buffer_flits: int) -> None:
         self.width, self.height = system.width + 2, system.height
-        self.routers = Mesh(self.width, self.height, channels, buffer_flits).routers
+        self.routers = Routers(
+            self.width, self.width * self.height, channels, buffer_flits, 1, False, 0, LEAST_PORTS, 1, 0, 0
+        )  # fmt: skip
         self.router: dict[int, int] = {}
         self.ports = [[self._port(x, y, system.width) for x, y in ports] for ports in system.memories.ports]
         self.link = mesh_links(self.width, self.width * self.height)

@@ -7,15 +7,15 @@
 * A8: Ranks stand by, and refresh, to the end of the run. Energy is by command (D9).
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from codesign.arch.architecture import Architecture
 from codesign.arch.memory_device import PagePolicy
 from codesign.core.jit import njit
-from codesign.cost.packed import Kernel
-from codesign.mapping.nest import FloatArray, IntArray, Nest
+from codesign.mapping.nest import FloatArray, IntArray
 from codesign.timing.dram.channel import CUT_SHORT as DEVICE_CUT_SHORT
 from codesign.timing.dram.channel import Bursts, Served
 from codesign.timing.dram.controller import serve
@@ -24,7 +24,7 @@ from codesign.timing.dram.memory import DramRun, account
 from codesign.timing.dram.transfers import Regions, entered_by, list_bursts, places, regions
 from codesign.timing.engine import run
 from codesign.timing.event_plan import LOAD, NOTHING, Plan
-from codesign.workloads.computation import Computation
+from codesign.timing.mapped_plan import MappedPlan
 
 BURST_LIMIT = 2_000_000
 """Bursts of a run that are simulated; what comes after is not, and the result says so."""
@@ -103,7 +103,7 @@ class _Transfers:
     process: IntArray
     step: IntArray
     start: FloatArray
-    row: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    row: IntArray
 
 
 def device_of(architecture: Architecture) -> tuple[int, DramDevice] | None:
@@ -122,102 +122,96 @@ def device_of(architecture: Architecture) -> tuple[int, DramDevice] | None:
 
 
 def with_memory(
-    plan: Plan,
-    role: IntArray,
-    kernel: Kernel,
-    nest: Nest,
-    count: int,
-    computation: Computation,
-    architecture: Architecture,
-    retain: tuple[bool, ...],
-    *,
-    least: FloatArray | None = None,
-    operation_limit: int,
-    burst_limit: int = BURST_LIMIT,
+    mapped: MappedPlan, least: FloatArray | None, operation_limit: int
 ) -> tuple[Plan, MemoryTraffic | None, int]:
     """The plan with listed cycles of its DRAM transfers.
 
     Args:
-        plan: Made by `codesign.timing.derive.derive`.
-        role: What each process of the plan is.
-        kernel: After `score`.
-        nest: The mapping.
-        count: Number of loops of the nest.
-        computation: The operator.
-        architecture: One level of it names a device.
-        retain: By level, whether tiles that did not change stay (`codesign.timing.table.LevelTiming.retain`).
-        least: ``K x A`` cycles by process and way that a transfer takes at least (a mesh behind it); 0 is none.
+        mapped: The plan of a mapping on an architecture of which one level names a device.
+        least: ``K x A`` cycles by process and way that a transfer takes at least (a mesh behind it); None: there is none.
         operation_limit: Operations of the run.
-        burst_limit: Bursts simulated.
 
     Returns:
         The plan, what the memory did (None where nothing moves to or from it by events), operations it can run.
     """
-    found_device = device_of(architecture)
+    found_device = device_of(mapped.architecture)
     assert found_device is not None
     memory, device = found_device
-    use = architecture.levels[memory].dram
-    assert use is not None
-    shares = tuple(level.fanout.shares for level in architecture.levels)
-    found = regions(kernel, nest, count, plan, role, memory, shares, retain)
+    found = regions(mapped, memory)
     if not (found.tensor >= 0).any():
-        return plan, None, operation_limit
-    where = places(computation, architecture, device, use, kernel, found)
-    clocks = device.clock_ns * architecture.clock_hz * 1e-9  # cycles of the engine in one of the device
-    limit = operation_limit
-    bursts = None
-    current = plan
+        return mapped.plan, None, operation_limit
+    where = places(mapped, memory, device, found)
+    clocks = device.clock_ns * mapped.architecture.clock_hz * 1e-9  # cycles of the engine in one of the device
+    limit, current, agreement = operation_limit, mapped.plan, _Agreement()
+    asked: _Asked | None = None
     served: list[Served] = []
-    order = np.zeros(0, np.int64)
-    agreement = _Agreement()
     while True:
         transfers, length = _timeline(current, found, limit)
-        same = bursts is not None and len(order) == len(transfers.step) and _same(order, transfers)
-        if not same:
-            order = _key(transfers)
+        if asked is None or not asked.is_of(transfers):
             bursts = list_bursts(
-                found, where, transfers.process, transfers.step, plan.factors[0], device.burst_bytes, burst_limit
+                found, where, transfers.process, transfers.step, current.factors[0], device.burst_bytes, BURST_LIMIT
             )
-            if bursts[4] < len(transfers.process):  # the list ends early: so does the run
-                limit = max(1, int(transfers.row[bursts[4]]))
-        assert bursts is not None
-        address, write, first, elements, listed = bursts
+            asked = _Asked(device, _key(transfers), *bursts)
+            if asked.listed < len(transfers.process):  # the list ends early: so does the run
+                limit = max(1, int(transfers.row[asked.listed]))
         if agreement.reached(length):
             break
-        if not same:
-            decoded = device.bursts(address, write)
-        start = np.ceil(transfers.start[:listed] / clocks - 1e-9).astype(np.int64)
-        ready = np.repeat(start, np.diff(first))
-        served, accepted, done = _serve(device, *decoded, ready)
-        hold, whole = _spans(start, first, write, accepted, done)
-        spans = _Spans(hold * clocks, whole * clocks, current, agreement.weight)
-        current = _listed(plan, found, transfers, listed, spans, least)
-        agreement.simulated += len(address)
-    traffic = _memory_traffic(
-        computation, use.device, device, served, elements, kernel.element_bits[memory], agreement, clocks
-    )
-    return current, traffic, limit
+        spans, served = asked.serve(transfers, clocks, current, agreement.weight)
+        current = _listed(mapped.plan, found, transfers, asked.listed, spans, least)
+        agreement.simulated += len(asked.address)
+    return current, _memory_traffic(mapped, memory, device, served, asked.elements, agreement, clocks), limit
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The bursts of transfers in an order, as `list_bursts` gives them; `order` are the transfers."""
+
+    device: DramDevice
+    order: IntArray
+    address: IntArray
+    write: IntArray
+    first: IntArray
+    elements: IntArray
+    listed: int
+
+    def is_of(self, transfers: "_Transfers") -> bool:
+        """Whether they are these transfers' bursts."""
+        return len(self.order) == len(transfers.step) and bool((self.order == _key(transfers)).all())
+
+    @cached_property
+    def _decoded(self) -> tuple[Bursts, IntArray]:
+        return self.device.bursts(self.address, self.write)
+
+    def serve(
+        self, transfers: "_Transfers", clocks: float, before: Plan, weight: float
+    ) -> tuple["_Spans", list[Served]]:
+        """How long the transfers take, the device's clock being `clocks` of the engine's; and what the channels did."""
+        start = np.ceil(transfers.start[: self.listed] / clocks - 1e-9).astype(np.int64)
+        served, accepted, done = _serve(self.device, *self._decoded, np.repeat(start, np.diff(self.first)))
+        hold, whole = _spans(start, self.first, self.write, accepted, done)
+        return _Spans(hold * clocks, whole * clocks, before, weight), served
 
 
 def _memory_traffic(
-    computation: Computation,
-    name: str,
+    mapped: MappedPlan,
+    memory: int,
     device: DramDevice,
     served: list[Served],
     elements: IntArray,
-    bits: IntArray,
     agreement: "_Agreement",
     clocks: float,
 ) -> MemoryTraffic:
-    """What all rounds left: `elements` read and written by tensor of `bits` each, in a run of the agreed length."""
-    names = [t.name for t in computation.tensors]
+    """What all rounds left: `elements` read and written by tensor, in a run of the agreed length."""
+    use = mapped.architecture.levels[memory].dram
+    assert use is not None
+    bits = mapped.kernel.element_bits[memory]
     return MemoryTraffic(
-        name,
+        use.device,
         device.channels,
         account(device, served, int(np.ceil(agreement.length / clocks))),
         float((elements.sum(axis=1) * bits).sum() / 8),
         device.burst_bytes,
-        tuple((names[t], int(elements[t, 0]), int(elements[t, 1])) for t in range(len(names))),
+        tuple((t.name, int(r), int(w)) for t, (r, w) in zip(mapped.computation.tensors, elements, strict=True)),
         agreement.rounds,
         agreement.residual,
         device.clock_ns,
@@ -257,10 +251,6 @@ class _Agreement:
 
 def _key(transfers: _Transfers) -> IntArray:
     return transfers.step * (int(transfers.process.max()) + 1) + transfers.process
-
-
-def _same(order: IntArray, transfers: _Transfers) -> bool:
-    return bool((order == _key(transfers)).all())
 
 
 def _timeline(plan: Plan, found: Regions, limit: int) -> tuple[_Transfers, float]:

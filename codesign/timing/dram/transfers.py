@@ -15,18 +15,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codesign.arch.architecture import Architecture
-from codesign.arch.memory_device import DramUse
 from codesign.core.jit import njit
 from codesign.core.kernel_library import sort_unique
-from codesign.cost.columns import FILLS, NEAREST, READS, STEP_SIZE, TILE
+from codesign.cost.columns import FILLS, READS, TILE
 from codesign.cost.packed import Kernel
-from codesign.mapping.nest import BYPASSED, DIM, FACTOR, KIND, LEVEL, SPATIAL_X, SPATIAL_Y, TEMPORAL, IntArray, Nest
+from codesign.mapping.nest import BYPASSED, IntArray
 from codesign.timing.derive import ARRAY, ISSUER
 from codesign.timing.dram.device import DramDevice
 from codesign.timing.dram.layout import read_layout
-from codesign.timing.event_plan import LOAD, STORE, Plan
-from codesign.workloads.computation import Computation
+from codesign.timing.event_plan import LOAD, STORE
+from codesign.timing.mapped_plan import MappedPlan
 
 INACTIVE, WHOLE, NEW_PART = 0, 1, 2
 
@@ -91,62 +89,10 @@ def outer_level(position: IntArray, v: int, t: int) -> int:
     return -1
 
 
-def child_offsets(
-    kernel: Kernel, nest: Nest, count: int, t: int, outer: int, v: int, shares: tuple[bool, ...]
-) -> IntArray:
-    """``C x A`` offsets of the different tiles that instances of level v below one of `outer` hold (rules S1-S4)."""
-    axes = kernel.coef.shape[1]
-    found = np.zeros((1, axes), np.int64)
-    for m in range(outer, v):
-        here = np.zeros((1, axes), np.int64)
-        for i in range(count):
-            if nest.loops[i, KIND] in (SPATIAL_X, SPATIAL_Y) and nest.loops[i, LEVEL] == m:
-                step = kernel.coef[t, :, nest.loops[i, DIM]] * kernel.outside[i, STEP_SIZE]
-                steps = np.arange(nest.loops[i, FACTOR], dtype=np.int64)[:, None] * step
-                here = (here[:, None, :] + steps[None]).reshape(-1, axes)
-        if shares[m]:
-            _, first = np.unique(here, axis=0, return_index=True)
-            here = here[np.sort(first)]
-        found = (found[:, None, :] + here[None]).reshape(-1, axes)
-    return found
-
-
-def moved_by_loop(kernel: Kernel, nest: Nest, v: int, t: int) -> dict[int, tuple[int, IntArray]]:
-    """By loop outside the tile: words that its advance brings in, and how far the tile has moved (rules R1-R4)."""
-    found: dict[int, tuple[int, IntArray]] = {}
-    coef, outside = kernel.coef, kernel.outside
-    full, extent = int(kernel.counts[v, t, TILE]), kernel.extent[v, t]
-    axes = int(kernel.tensor[t, 0])
-    shift = np.zeros(coef.shape[1], np.int64)
-    last = i = int(outside[nest.position[v, t], NEAREST])
-    delta, same = 0, True
-    while i >= 0:
-        travel = coef[t, :, nest.loops[i, DIM]] * outside[i, STEP_SIZE]
-        translation = travel - shift
-        same = same and bool((translation == coef[t, :, nest.loops[last, DIM]] * outside[last, STEP_SIZE]).all())
-        overlap = int(np.prod(np.maximum(0, extent[:axes] - abs(translation[:axes]))))
-        if i == last:
-            delta = full - overlap
-        words = full - overlap if kernel.reuse == 2 else (delta if same else full)
-        found[i] = (words, translation)
-        shift = shift + (travel if kernel.reuse == 0 else travel * (nest.loops[i, FACTOR] - 1))
-        i = int(outside[i, NEAREST])
-    return found
-
-
-def regions(
-    kernel: Kernel,
-    nest: Nest,
-    count: int,
-    plan: Plan,
-    role: IntArray,
-    memory: int,
-    shares: tuple[bool, ...],
-    retain: tuple[bool, ...],
-) -> Regions:
-    """Regions of a plan that `codesign.timing.derive.derive` made, for transfers from and to level `memory`."""
+def regions(mapped: MappedPlan, memory: int) -> Regions:
+    """Regions of a mapping's plan, for transfers from and to level `memory`."""
+    plan, role, kernel, position = mapped.plan, mapped.role, mapped.kernel, mapped.nest.position
     n, ways, axes = len(plan.kind), plan.factors.shape[1] + 1, kernel.coef.shape[1]
-    place = plan_loops(nest, count, plan)
     tensor, store, old = np.full(n, -1, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64)
     extent = np.ones((n, axes), np.int64)
     move = np.zeros((n, ways - 1, axes), np.int64)
@@ -155,26 +101,25 @@ def regions(
     for k in range(n):
         first_child[k + 1] = first_child[k]
         t, v = int(role[k, 0]), int(role[k, 1])
-        if t in (ISSUER, ARRAY) or plan.kind[k] not in (LOAD, STORE) or outer_level(nest.position, v, t) != memory:
+        if t in (ISSUER, ARRAY) or plan.kind[k] not in (LOAD, STORE) or outer_level(position, v, t) != memory:
             continue
         tensor[k], store[k] = t, plan.kind[k] == STORE
         extent[k] = np.maximum(1, kernel.extent[v, t])
         full = int(kernel.counts[v, t, TILE])
-        moved = moved_by_loop(kernel, nest, v, t)
+        words, travelled = mapped.moved(v, t)
         old[k] = plan.kind[k] == STORE and kernel.counts[v, t, FILLS] == 0 and kernel.counts[memory, t, READS] > 0
         for way in range(ways):
             if plan.active[k, 0, way] == 0:
                 continue
             part[k, way] = WHOLE
-            loop = place.get(way - 1)
-            if way > 0 and loop is not None and loop in moved and plan.kind[k] == LOAD:
-                words, translation = moved[loop]
-                if 0 < words < full and (retain[v] or role[k, 2] == 1):
-                    part[k, way], shift[k, way] = NEW_PART, translation
-        for loop, i in place.items():
-            if i < nest.position[v, t]:
-                move[k, loop] = kernel.coef[t, :, nest.loops[i, DIM]] * kernel.outside[i, STEP_SIZE]
-        offsets = child_offsets(kernel, nest, count, t, memory, v, shares)
+            loop = mapped.loops.get(way - 1)
+            stay = plan.kind[k] == LOAD and (mapped.keeps_tiles(v) or role[k, 2] == 1)
+            if stay and loop is not None and 0 < words[loop] < full:
+                part[k, way], shift[k, way] = NEW_PART, travelled[loop]
+        for loop, i in mapped.loops.items():
+            if i < position[v, t]:
+                move[k, loop] = mapped.travel(t, i)
+        offsets = mapped.child_offsets(t, memory, v)
         children.append(offsets)
         first_child[k + 1] += len(offsets)
     child = np.concatenate(children)
@@ -187,21 +132,10 @@ def regions(
     return Regions(tensor, store, extent, move, part, shift, first_child, child, again, old)
 
 
-def plan_loops(nest: Nest, count: int, plan: Plan) -> dict[int, int]:
-    """The loop of the nest behind each loop of the plan; loop 0 of the plan is its phase."""
-    temporal = [i for i in range(count) if nest.loops[i, KIND] == TEMPORAL]
-    return {1 + j: i for j, i in enumerate(temporal[: plan.factors.shape[1] - 1])}
-
-
-def places(
-    computation: Computation,
-    architecture: Architecture,
-    device: DramDevice,
-    use: DramUse,
-    kernel: Kernel,
-    found: Regions,
-) -> Places:
+def places(mapped: MappedPlan, memory: int, device: DramDevice, found: Regions) -> Places:
     """Tensors one after another, each from the start of a row; element widths are those of the cost model."""
+    kernel, level = mapped.kernel, mapped.architecture.levels[memory]
+    assert level.dram is not None
     n_tensors, n_axes = kernel.coef.shape[:2]
     first, order = np.zeros((n_tensors, n_axes), np.int64), np.zeros((n_tensors, n_axes), np.int64)
     ascending, linear = np.zeros(n_tensors, np.int64), np.zeros(n_tensors, np.int64)
@@ -209,13 +143,10 @@ def places(
     parts: list[IntArray] = []
     size, start = 0, 0
     row_bits = device.bursts_per_row * device.burst_bytes * 8
-    memory = next(v for v, level in enumerate(architecture.levels) if level.dram is not None)
-    for t, tensor in enumerate(computation.tensors):
+    for t, tensor in enumerate(mapped.computation.tensors):
         shape = _shape(kernel, t, max(1, len(tensor.axes)))  # a scalar is a tensor of one element
-        text = use.layout(tensor.name, tensor.role.value)
-        where = (
-            f"architecture {architecture.name!r}, level {architecture.levels[memory].name!r}, tensor {tensor.name!r}"
-        )
+        text = level.dram.layout(tensor.name, tensor.role.value)
+        where = f"architecture {mapped.architecture.name!r}, level {level.name!r}, tensor {tensor.name!r}"
         layout = read_layout(text, shape, _block(found, t, shape), where)
         pieces, total = layout.parts()
         inner = layout.order[-1]

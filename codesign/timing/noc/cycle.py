@@ -31,7 +31,7 @@ channels are allocated, flits cross the switch, channels that were won are taken
 """
 
 from codesign.core.jit import njit_inline
-from codesign.cost.mesh import LOCAL, route
+from codesign.cost.mesh import LOCAL
 from codesign.timing.noc.state import (
     ACTIVE,
     ARRIVE,
@@ -219,12 +219,9 @@ def _come_to_front(routers: Routers, traffic: TreeTraffic, network: Network, r: 
     network.input[r, i, SINCE] = t
     network.input[r, i, GONE] = 0
     network.input[r, i, ACTIVE] = 0
-    if traffic.ports.shape[0] > 0:
-        ports = traffic.ports[traffic.tree[packet], r]
-        network.input[r, i, ROUTED] = ports & _ROUTED_PORTS
-        network.input[r, i, LATE] = ports >> LATE_PORTS
-    else:
-        network.input[r, i, ROUTED] = 1 << route(r, traffic.tree[packet], routers.width)
+    ports = traffic.ports[traffic.tree[packet], r]
+    network.input[r, i, ROUTED] = ports & _ROUTED_PORTS
+    network.input[r, i, LATE] = ports >> LATE_PORTS
     for o in range(routers.ports):
         network.branch[r, i, o, BRANCH_SENT] = 0
 

@@ -24,11 +24,10 @@ import numpy as np
 
 from codesign.arch.mesh import MeshLinks
 from codesign.core.errors import UserError
-from codesign.cost.mesh import LOCAL, neighbour, route
+from codesign.cost.mesh import LOCAL, PORTS, neighbour, route
 from codesign.mapping.nest import IntArray
-from codesign.timing.noc.mesh import Mesh
-from codesign.timing.noc.state import FINISHED, TreeTraffic
-from codesign.timing.noc.trees import TreeDelivery, simulate_trees
+from codesign.timing.noc.state import FINISHED, Routers, TreeTraffic
+from codesign.timing.noc.trees import simulate_trees
 
 CYCLE_LIMIT = 5_000_000
 """Cycles after which the simulation of one transfer is stopped and its run reported as partial."""
@@ -58,16 +57,11 @@ class TransferTime:
     complete: bool
 
 
-def run_trees(mesh: Mesh, traffic: TreeTraffic, *, cycle_limit: int = CYCLE_LIMIT) -> TreeDelivery:
-    """Run packets on trees through the routers of a mesh."""
-    return simulate_trees(mesh.routers, traffic, cycle_limit)
-
-
-def routers(links: MeshLinks) -> Mesh:
+def routers(links: MeshLinks) -> Routers:
     """The routers that an architecture's mesh is made of."""
-    return Mesh(
-        links.width, links.height, links.virtual_channels, links.buffer_flits, links.routing_cycles, links.speculative,
-        links.credit_cycles,
+    return Routers(
+        links.width, links.width * links.height, links.virtual_channels, links.buffer_flits, links.routing_cycles,
+        links.speculative, links.credit_cycles, PORTS, 1, 0, 0,
     )  # fmt: skip
 
 
@@ -192,13 +186,13 @@ def transfer_packets(links: MeshLinks, groups: Groups, flits: int, up: bool) -> 
     )
 
 
-def port_flits(mesh: Mesh, traffic: TreeTraffic) -> IntArray:
+def port_flits(nodes: int, traffic: TreeTraffic) -> IntArray:
     """``nodes x 6`` flits over each link and port, counted without simulation."""
-    load = np.zeros((mesh.nodes, 6), np.int64)
+    load = np.zeros((nodes, 6), np.int64)
     for k in range(len(traffic.ports)):
         mine = traffic.tree == k
         flits = int(traffic.flits[mine].sum())
-        for r in range(mesh.nodes):
+        for r in range(nodes):
             for port in range(5):
                 if (int(traffic.ports[k, r]) >> port) & 1:
                     load[r, port] += flits
@@ -225,8 +219,8 @@ def time_transfer(
     """
     mesh = routers(links)
     traffic = transfer_packets(links, groups, flits, up)
-    done = run_trees(mesh, traffic, cycle_limit=cycle_limit)
-    busiest = int(port_flits(mesh, traffic).max())
+    done = simulate_trees(mesh, traffic, cycle_limit)
+    busiest = int(port_flits(mesh.nodes, traffic).max())
     cycles = done.last_arrival + 1 if done.status == FINISHED else done.cycle
     ramp = 0
     if flits > links.packet_flits:

@@ -13,9 +13,9 @@ from codesign.cost.mesh_traffic import crossing, list_children
 from codesign.cost.packed import Kernel
 from codesign.cost.walk import mac_count
 from codesign.mapping.nest import FloatArray, IntArray, Nest
-from codesign.timing.derive import EVENTS, RETAIN, Machine
-from codesign.timing.dram.transfers import child_offsets, moved_by_loop, plan_loops
+from codesign.timing.derive import EVENTS
 from codesign.timing.event_plan import COMPUTE, LOAD, NOTHING, STORE, Plan
+from codesign.timing.mapped_plan import MappedPlan
 from codesign.timing.noc.network import Groups, TransferTime, time_transfer
 
 
@@ -50,44 +50,36 @@ def mesh_resource_names(architecture: Architecture) -> tuple[str, ...]:
     return tuple(f"mesh below {name} {way}" for name in found for way in ("inwards", "outwards"))
 
 
-def with_mesh(
-    plan: Plan, role: IntArray, kernel: Kernel, nest: Nest, count: int, architecture: Architecture, machine: Machine
-) -> tuple[Plan, FloatArray, tuple[MeshUse, ...]]:
+def with_mesh(mapped: MappedPlan) -> tuple[Plan, FloatArray, tuple[MeshUse, ...]]:
     """The plan with transfers that hold a mesh until their packets have arrived.
 
     Args:
-        plan: Made by `codesign.timing.derive.derive`.
-        role: What each process of the plan is.
-        kernel: After `score`.
-        nest: The mapping.
-        count: Number of loops of the nest.
-        architecture: Some fan-outs of it are meshes.
-        machine: Of the timing table.
+        mapped: The plan of a mapping on an architecture of which some fan-outs are meshes.
 
     Returns:
         The plan with two more resources for each mesh, ``K x A`` cycles that each process takes on meshes, what crosses them.
     """
-    more = 2 * sum(level.fanout.mesh is not None for level in architecture.levels)  # sides that may be held besides
+    plan, role, levels = mapped.plan, mapped.role, mapped.architecture.levels
+    more = 2 * sum(level.fanout.mesh is not None for level in levels)  # sides that may be held besides
     duration = plan.duration.copy()
     share = np.pad(plan.share, ((0, 0), (0, 0), (0, 0), (0, more)))
     resource = np.pad(plan.resource, ((0, 0), (0, more)), constant_values=NOTHING)
     least = np.zeros(duration.shape[::2])
     uses, extra = [], plan.resources
-    shares = tuple(level.fanout.shares for level in architecture.levels)
-    for m, level in enumerate(architecture.levels):
+    for m, level in enumerate(levels):
         links = level.fanout.mesh
         if links is None:
             continue
         found: list[TransferTime] = []
         for k in range(len(plan.kind)):
             if plan.kind[k] == COMPUTE:
-                _stream(plan, k, m, shares, kernel, nest, machine, (duration, share, resource), extra)
+                _stream(mapped, k, m, (duration, share, resource), extra)
                 continue
             if plan.kind[k] not in (LOAD, STORE) or role[k, 0] < 0:
                 continue
-            if crossing(nest.position, m, int(role[k, 0]))[1] != role[k, 1]:
+            if crossing(mapped.nest.position, m, int(role[k, 0]))[1] != role[k, 1]:
                 continue
-            times = _times(plan, role, k, m, links, kernel, nest, count, architecture, machine)
+            times = _times(mapped, k, m, links)
             side = _free_side(resource[k])
             resource[k, side] = extra + (plan.kind[k] == STORE)
             for way, time in times.items():
@@ -99,7 +91,7 @@ def with_mesh(
         uses.append(
             MeshUse(
                 level.name,
-                round(float(kernel.spent[m, MESH])),
+                round(float(mapped.kernel.spent[m, MESH])),
                 len(different),
                 sum(t.flit_hops for t in different),
                 sum(t.simulated_hops for t in different),
@@ -124,38 +116,23 @@ def _groups(kernel: Kernel, nest: Nest, m: int, t: int, links: MeshLinks, roots:
     return tuple(tuple(nodes[:1] if roots else nodes) for nodes in found.values())
 
 
-def _times(
-    plan: Plan,
-    role: IntArray,
-    k: int,
-    m: int,
-    links: MeshLinks,
-    kernel: Kernel,
-    nest: Nest,
-    count: int,
-    architecture: Architecture,
-    machine: Machine,
-) -> dict[int, TransferTime]:
+def _times(mapped: MappedPlan, k: int, m: int, links: MeshLinks) -> dict[int, TransferTime]:
     """The time of a process's transfers by the way its step is entered (a store: left)."""
-    t, v = int(role[k, 0]), int(role[k, 1])
+    plan, kernel = mapped.plan, mapped.kernel
+    t, v = int(mapped.role[k, 0]), int(mapped.role[k, 1])
     up = plan.kind[k] == STORE
     output = t == kernel.coef.shape[0] - 1
-    shares = tuple(level.fanout.shares for level in architecture.levels)
-    lanes = len(child_offsets(kernel, nest, count, t, m + 1, v, shares))
-    groups = _groups(kernel, nest, m, t, links, roots=output and not up)
-    full = int(kernel.counts[v, t, TILE])
-    moved = moved_by_loop(kernel, nest, v, t)
-    place = plan_loops(nest, count, plan)
+    lanes = len(mapped.child_offsets(t, m + 1, v))
+    groups = _groups(kernel, mapped.nest, m, t, links, roots=output and not up)
+    moved, _ = mapped.moved(v, t)
     found = {}
     for way in range(plan.active.shape[2]):
         if plan.active[k, 0, way] == 0:
             continue
-        words = full
-        loop = place.get(way - 1)
-        if way > 0 and loop is not None and loop in moved and not output and machine.level_int[v, RETAIN] == 1:
-            words = moved[loop][0]
-        if words == 0:
-            continue
+        words = int(kernel.counts[v, t, TILE])
+        loop = mapped.loops.get(way - 1)
+        if loop is not None and not output and mapped.keeps_tiles(v):
+            words = int(moved[loop])
         bits = words * lanes * int(kernel.mesh.bits[m, t])
         flits = -(-bits // (len(links.parents) * links.flit_bits))
         found[way] = time_transfer(links, groups, flits, bool(up))
@@ -163,17 +140,14 @@ def _times(
 
 
 def _stream(
-    plan: Plan,
+    mapped: MappedPlan,
     k: int,
     m: int,
-    shares: tuple[bool, ...],
-    kernel: Kernel,
-    nest: Nest,
-    machine: Machine,
     parts: tuple[FloatArray, FloatArray, IntArray],
     extra: int,
 ) -> None:
     """Words that cross the mesh while the array works: a step takes at least as long as their busiest link (rule P9)."""
+    plan, kernel, nest, machine = mapped.plan, mapped.kernel, mapped.nest, mapped.machine
     duration, share, resource = parts
     mesh = kernel.mesh
     token, n_levels = 0, nest.position.shape[0]
@@ -185,7 +159,7 @@ def _stream(
             streams = inner == n_levels or machine.level_int[inner, EVENTS] == 0
             if outer < 0 or not streams or mesh.turns[inner] == together:
                 continue
-            down, up = _streamed_words(kernel, nest, m, t, inner, shares)
+            down, up = _streamed_words(mapped, m, t, inner)
             total = list_children(kernel, nest, m, t)
             flits = [transfer_flits(mesh, m, t, words, 0.0) for words in (down, up)]
             everyone = t != nest.position.shape[1] - 1
@@ -205,15 +179,14 @@ def _stream(
             duration[k, 0] = np.where(plan.active[k, 0] == 1, np.maximum(duration[k, 0], cycles), duration[k, 0])
 
 
-def _streamed_words(
-    kernel: Kernel, nest: Nest, m: int, t: int, inner: int, shares: tuple[bool, ...]
-) -> tuple[float, float]:
+def _streamed_words(mapped: MappedPlan, m: int, t: int, inner: int) -> tuple[float, float]:
     """Elements of a tensor that a child of level m gets, and gives, over the run."""
-    output = t == nest.position.shape[1] - 1
+    kernel, position = mapped.kernel, mapped.nest.position
+    output = t == position.shape[1] - 1
     work = float(mac_count(kernel)) / float(np.prod(kernel.use[:, 2]))
     down, up = (0.0, work) if output else (work, 0.0)
-    if inner < nest.position.shape[0]:
+    if inner < position.shape[0]:
         down = float(kernel.counts[inner, t, FILLS])
         up = down + float(kernel.use[inner, SHARE]) if output else 0.0
-    lanes = len(child_offsets(kernel, nest, len(nest.loops), t, m + 1, inner, shares))
+    lanes = len(mapped.child_offsets(t, m + 1, inner))
     return down * lanes, up * lanes

@@ -98,9 +98,10 @@ class ProgramRun(NamedTuple):
 
 
 class _State(NamedTuple):
-    """Where a program is.
+    """A program, its packets in the network, and where it is.
 
     Attributes:
+        leaves: ``K`` targets of each tree.
         turn: ``n`` group or step that a node is in.
         left: ``n`` children that have not ended in this step; of a part 1 while it runs.
         began: ``n`` cycle.
@@ -111,6 +112,11 @@ class _State(NamedTuple):
         todo: ``2 x n`` nodes to begin or that have ended, as ``2 node + ended``.
     """
 
+    program: Program
+    traffic: TreeTraffic
+    packets: Packets
+    network: Network
+    leaves: IntArray
     turn: IntArray
     left: IntArray
     began: IntArray
@@ -157,55 +163,42 @@ def run_program(
     rounds = Rounds(np.zeros(routers.nodes, np.int64), np.array([-1, -1, 0, 0, 0]))
     turn, left, began, ends, longest = (np.zeros(parts, np.int64) for _ in range(5))
     free, todo = np.zeros(program.busy.shape[1], np.int64), np.zeros(2 * parts + 2, np.int64)
-    state = _State(turn, left, began, ends, longest, free, base, todo)
     leaves = (ports >> 4 & 1).sum(axis=1)
-    requests = empty_requests(routers)
+    state = _State(program, traffic, packets, network, leaves, turn, left, began, ends, longest, free, base, todo)
     quiet = _QUIET_CYCLES + routers.routing_cycles + routers.credit_cycles + int(period.max()) // LINK_TICKS
-    hub = make_hub(routers, ports)
-    status = _run(routers, traffic, packets, network, requests, rounds, hub, program, state, leaves, quiet, max_cycles)
+    status = _run(routers, state, empty_requests(routers), rounds, make_hub(routers, ports), quiet, max_cycles)
     return ProgramRun(int(network.totals[CYCLE]), int(network.totals[FLIT_HOPS]), status, state.longest)
 
 
 @njit
 def _run(
-    routers: Routers,
-    traffic: TreeTraffic,
-    packets: Packets,
-    network: Network,
-    requests: Requests,
-    rounds: Rounds,
-    hub: Hub,
-    program: Program,
-    state: _State,
-    leaves: IntArray,
-    quiet: int,
-    max_cycles: int,
+    routers: Routers, state: _State, requests: Requests, rounds: Rounds, hub: Hub, quiet: int, max_cycles: int
 ) -> int:
     """Cycle after cycle until the whole has ended, or nothing has moved for `quiet` cycles; returns how."""
-    totals, n = network.totals, traffic.flits.shape[0]
+    traffic, packets, network, totals = state.traffic, state.packets, state.network, state.network.totals
     state.todo[0] = 0
     count, seen, soon = 1, 0, 0
     while totals[CYCLE] < max_cycles:
-        if count > 0 and _settle(traffic, packets, network, program, state, leaves, count):
+        if count > 0 and _settle(state, count):
             return FINISHED
         if count > 0:
-            soon = _next_end(packets, program, state, n)
+            soon = _next_end(state)
         if routers.hub == 1:
             run_hub_cycle(routers, traffic, packets, network, hub)
         else:
             run_cycle(routers, traffic, packets, network, requests, rounds)
         if totals[DELIVERED] != seen:
-            seen, soon = totals[DELIVERED], _next_end(packets, program, state, n)
-        if not _go_on(routers, packets, network, soon, quiet):
+            seen, soon = totals[DELIVERED], _next_end(state)
+        if not _go_on(state, soon, quiet):
             return STUCK
-        count = _ended_parts(packets, program, state, totals[CYCLE], n) if totals[CYCLE] >= soon else 0
+        count = _ended_parts(state, totals[CYCLE]) if totals[CYCLE] >= soon else 0
     return CUT_SHORT
 
 
 @njit
-def _next_end(packets: Packets, program: Program, state: _State, n_packets: int) -> int:
+def _next_end(state: _State) -> int:
     """The first cycle in which a part ends whose packets have all arrived."""
-    soon = _FOREVER
+    program, packets, n_packets, soon = state.program, state.packets, state.traffic.flits.shape[0], _FOREVER
     for node in range(program.kind.shape[0]):
         if program.kind[node] == PART and state.left[node] == 1 and packets.waits[n_packets + node] == 0:
             soon = min(soon, max(state.ends[node], packets.created[n_packets + node]))
@@ -213,15 +206,15 @@ def _next_end(packets: Packets, program: Program, state: _State, n_packets: int)
 
 
 @njit
-def _go_on(routers: Routers, packets: Packets, network: Network, soon: int, quiet: int) -> bool:
+def _go_on(state: _State, soon: int, quiet: int) -> bool:
     """Go to the next cycle in which something can happen; False where nothing can."""
-    totals = network.totals
+    packets, network, totals = state.packets, state.network, state.network.totals
     if totals[IN_NETWORK] > 0 or totals[PENDING] > 0 or totals[WAITING] > 0:
         totals[QUIET] = 0 if totals[MOVED] == 1 else totals[QUIET] + 1
         totals[CYCLE] += 1
         return totals[QUIET] < quiet  # type: ignore[no-any-return]
     upcoming = soon
-    for r in range(routers.nodes):
+    for r in range(network.source.shape[0]):
         if network.source[r, AT] < network.first[r + 1]:
             upcoming = min(upcoming, packets.created[network.queue[network.source[r, AT]]])
     if upcoming == _FOREVER:
@@ -232,9 +225,9 @@ def _go_on(routers: Routers, packets: Packets, network: Network, soon: int, quie
 
 
 @njit
-def _ended_parts(packets: Packets, program: Program, state: _State, t: int, n_packets: int) -> int:
+def _ended_parts(state: _State, t: int) -> int:
     """Note the parts that have ended by cycle t; returns how many."""
-    count = 0
+    program, packets, n_packets, count = state.program, state.packets, state.traffic.flits.shape[0], 0
     for node in range(program.kind.shape[0]):
         if program.kind[node] != PART or state.left[node] == 0 or packets.waits[n_packets + node] > 0:
             continue
@@ -247,21 +240,14 @@ def _ended_parts(packets: Packets, program: Program, state: _State, t: int, n_pa
 
 
 @njit
-def _settle(
-    traffic: TreeTraffic,
-    packets: Packets,
-    network: Network,
-    program: Program,
-    state: _State,
-    leaves: IntArray,
-    count: int,
-) -> bool:
+def _settle(state: _State, count: int) -> bool:
     """Begin and end nodes until only running parts are left; whether the whole has ended."""
+    program = state.program
     while count > 0:
         count -= 1
         node, ended = state.todo[count] // 2, state.todo[count] % 2
         if ended == 0:
-            count = _begin(traffic, packets, network, program, state, leaves, node, count)
+            count = _begin(state, node, count)
             continue
         above = program.parent[node]
         if above < 0:
@@ -279,14 +265,14 @@ def _settle(
         state.left[above] -= 1
         if state.left[above] == 0:
             state.turn[above] += 1
-            count = _step(program, state, above, count)
+            count = _step(state, above, count)
     return False
 
 
 @njit
-def _step(program: Program, state: _State, node: int, count: int) -> int:
+def _step(state: _State, node: int, count: int) -> int:
     """Begin the children of a step, or end the node; returns how many nodes are to be looked at."""
-    step = state.turn[node]
+    program, step = state.program, state.turn[node]
     if step >= program.groups[node] + program.stages[node]:
         state.todo[count] = 2 * node + 1
         return count + 1
@@ -302,51 +288,35 @@ def _step(program: Program, state: _State, node: int, count: int) -> int:
 
 
 @njit
-def _begin(
-    traffic: TreeTraffic,
-    packets: Packets,
-    network: Network,
-    program: Program,
-    state: _State,
-    leaves: IntArray,
-    node: int,
-    count: int,
-) -> int:
+def _begin(state: _State, node: int, count: int) -> int:
     """Begin a node; returns how many nodes are to be looked at."""
-    state.turn[node] = 0
-    if program.kind[node] == IN_TURN:
-        state.todo[count] = 2 * program.first[node]
+    state.turn[node], kind = 0, state.program.kind[node]
+    if kind == IN_TURN:
+        state.todo[count] = 2 * state.program.first[node]
         return count + 1
     state.left[node] = 0
-    if program.kind[node] == TOGETHER:
-        return _step(program, state, node, count)
-    _begin_part(traffic, packets, network, program, state, leaves, node)
+    if kind == TOGETHER:
+        return _step(state, node, count)
+    _begin_part(state, node)
     return count
 
 
 @njit
-def _begin_part(
-    traffic: TreeTraffic,
-    packets: Packets,
-    network: Network,
-    program: Program,
-    state: _State,
-    leaves: IntArray,
-    node: int,
-) -> None:
+def _begin_part(state: _State, node: int) -> None:
     """Put the packets of a part into the queues of their sources, and reserve the memories."""
-    t, gate = network.totals[CYCLE], traffic.flits.shape[0] + node
+    program, traffic, packets = state.program, state.traffic, state.packets
+    t, gate = state.network.totals[CYCLE], traffic.flits.shape[0] + node
     first, past = program.packet_first[node], program.packet_first[node + 1]
     state.left[node], state.began[node], state.ends[node] = 1, t, t + program.compute[node]
     packets.waits[gate], packets.created[gate] = past - first, 0
     for p in range(first, past):
         packets.created[p], packets.waits[p] = t, 0
-        packets.remaining[p] = leaves[traffic.tree[p]]
+        packets.remaining[p] = state.leaves[traffic.tree[p]]
         packets.arrive[p], packets.head_arrive[p] = -1, -1
         memory = program.memory[p]
         if memory >= 0 and program.reads[p] == 1:
             packets.created[p] = max(t, state.free[memory]) + program.served[p]
-        _append(network, state, traffic.source[p], p)
+        _append(state, traffic.source[p], p)
     for memory in range(state.free.shape[0]):
         if program.busy[node, memory] > 0:
             state.free[memory] = max(t, state.free[memory]) + program.busy[node, memory]
@@ -354,8 +324,9 @@ def _begin_part(
 
 
 @njit
-def _append(network: Network, state: _State, source: int, packet: int) -> None:
+def _append(state: _State, source: int, packet: int) -> None:
     """Put a packet behind those that wait at its source; packets that were sent leave their places."""
+    network = state.network
     begin, at, end = state.base[source], network.source[source, AT], network.first[source + 1]
     if at > begin:
         for i in range(at, end):

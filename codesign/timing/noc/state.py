@@ -95,7 +95,7 @@ class TreeTraffic(NamedTuple):
         created: ``N`` cycle before which each is not there.
         source: ``N`` node.
         flits: ``N`` length.
-        tree: ``N`` its tree; with an empty `ports` the one node it goes to, on the X-Y way.
+        tree: ``N`` its tree.
         ports: ``K x R`` output ports of each tree at each node, as bits.
         waits: ``N`` packets that must have arrived before.
         follower: ``N`` the packet that waits for it; -1 is none.
@@ -238,11 +238,10 @@ def empty_network(routers: Routers, source: IntArray, link: IntArray | None = No
 def waiting_packets(traffic: TreeTraffic) -> Packets:
     """The packets before the first cycle."""
     n = len(traffic.created)
-    leaves = (traffic.ports >> LOCAL & 1).sum(axis=1)
     return Packets(
         created=traffic.created.copy(),
         waits=traffic.waits.copy(),
-        remaining=leaves[traffic.tree] if len(leaves) else np.ones(n, np.int64),
+        remaining=(traffic.ports >> LOCAL & 1).sum(axis=1)[traffic.tree],
         inject=np.full(n, -1, np.int64),
         head_arrive=np.full(n, -1, np.int64),
         arrive=np.full(n, -1, np.int64),

@@ -124,7 +124,10 @@ def test_logic_of_22_nm_scales_as_the_two_sram_sweeps_do() -> None:
         ({"sram": []}, r"`sram` must hold at least one section"),
         ({"dram": []}, r"`dram` must hold at least one type"),
         ({"default_dram": "ddr9"}, r"unknown DRAM type 'ddr9'"),
-        ({"registers": OWN["registers"] | {"area_um2_per_bit": "big"}}, r"`area_um2_per_bit` must be a number, got 'big'"),
+        (
+            {"registers": OWN["registers"] | {"area_um2_per_bit": "big"}},
+            r"`area_um2_per_bit` must be a number, got 'big'",
+        ),
         ({"arithmetic": OWN["arithmetic"] | {"add": [{"bits": 8}]}}, r"`energy_pj` is missing"),
         ({"arithmetic": OWN["arithmetic"] | {"add": []}}, r"`add` must list one or more widths"),
         ({"sram": OWN["sram"] | {"steps": OWN["sram"]["steps"][:1]}}, r"last SRAM step must be for any capacity"),

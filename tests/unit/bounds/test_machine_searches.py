@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from codesign.bounds import DesignBounds
-from codesign.bounds.dram import least_weighted
+from codesign.bounds.dram import least_objective
 from codesign.bounds.machine_searches import Beside, product_of_sums
 from codesign.bounds.searches import between
 from codesign.core.goals import Budget, Objective
@@ -72,7 +72,9 @@ def test_the_least_weighted_sum_is_a_corner_of_the_pareto_set(seed: int, toleran
         points = np.array([(c.energy_pj, c.latency_cycles) for c in costs if c is not None])
         for weight in points[0, 0] / points[0, 1] * np.array([0.1, 1.0, 10.0]):
             truth = (points[:, 0] + weight * points[:, 1]).min()
-            bound, mapping = least_weighted(facts.computation, machine, float(weight), None, tolerance)
+            bound, mapping = least_objective(
+                facts.computation, machine, Objective.ENERGY, None, tolerance, float(weight)
+            )
             assert truth * (1.0 - tolerance - 1e-9) <= bound <= truth * (1.0 + 1e-9)
             cost = evaluate(facts.computation, machine, mapping)
             assert not isinstance(cost, Infeasible)

@@ -5,13 +5,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from codesign.timing.noc.mesh import Mesh
-from codesign.timing.noc.network import path_ports, run_trees
+from codesign.arch.mesh import MeshLinks
+from codesign.timing.noc.network import path_ports, routers
 from codesign.timing.noc.programs import IN_TURN, PART, TOGETHER, Program, ProgramRun, run_program
 from codesign.timing.noc.state import FINISHED, LINK_TICKS, TreeTraffic
-from tests.unit.timing.test_mesh_trees import zero_load_cycles
+from tests.unit.timing.test_mesh_trees import run_trees, zero_load_cycles
 
-MESH = Mesh(3, 2)
+MESH, NODES = MeshLinks(3, 2), 6
 Packets = list[tuple[int, tuple[int, ...], int]]
 """Source, targets, flits."""
 
@@ -47,15 +47,15 @@ def program(
 
 def run(made: Program, packets: list[Packets], period: np.ndarray | None = None) -> ProgramRun:
     flat = [p for part in packets for p in part]
-    ports = np.stack([path_ports(MESH.width, MESH.nodes, s, targets) for s, targets, _ in flat])
+    ports = np.stack([path_ports(MESH.width, NODES, s, targets) for s, targets, _ in flat])
     source, flits = np.array([s for s, _, _ in flat], np.int64), np.array([f for _, _, f in flat], np.int64)
-    full = np.full((MESH.nodes, 5), LINK_TICKS, np.int64) if period is None else period
-    return run_program(MESH.routers, source, flits, np.arange(len(flat), dtype=np.int64), ports, full, made, 100_000)
+    full = np.full((NODES, 5), LINK_TICKS, np.int64) if period is None else period
+    return run_program(routers(MESH), source, flits, np.arange(len(flat), dtype=np.int64), ports, full, made, 100_000)
 
 
 def alone(packets: Packets) -> int:
     """Last arrival of packets that are there from the first cycle, by the simulator of trees."""
-    ports = np.stack([path_ports(MESH.width, MESH.nodes, s, targets) for s, targets, _ in packets])
+    ports = np.stack([path_ports(MESH.width, NODES, s, targets) for s, targets, _ in packets])
     n = len(packets)
     zero, nobody = np.zeros(n, np.int64), np.full(n, -1, np.int64)
     source, flits = np.array([p[0] for p in packets], np.int64), np.array([p[2] for p in packets], np.int64)
@@ -112,7 +112,7 @@ def test_a_memory_serves_one_part_after_another(rate: int) -> None:
 def test_a_slow_link_takes_a_flit_every_period() -> None:
     one: Packets = [(0, (2,), 8)]
     made = program([(TOGETHER, -1, 1, 0), (PART, 0, 1, 0)], [[], one], [0, 0])
-    period = np.full((MESH.nodes, 5), LINK_TICKS, np.int64)
+    period = np.full((NODES, 5), LINK_TICKS, np.int64)
     full = run(made, [[], one], period).cycles
     # seven flits follow the head, which waits two cycles in the last router while they catch up
     cases = ((2 * LINK_TICKS, 7 - 2), (4 * LINK_TICKS, 21 - 2), (3 * LINK_TICKS // 2, 4 - 2), (999 * LINK_TICKS, 6984))
