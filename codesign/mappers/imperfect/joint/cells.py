@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codesign.core.jit import njit
+from codesign.cost.walk import box_words
 from codesign.mappers.imperfect.joint.boundaries import Boundaries
 from codesign.mapping.nest import FloatArray, IntArray
 
@@ -65,23 +66,18 @@ def list_cells(
     for d in range(dims):
         number *= size[d]
     place = np.empty((number, dims), np.int64)
-    at = np.zeros(dims, np.int64)
+    at, inside = np.zeros(dims, np.int64), np.zeros(dims, np.int64)
     n = 0
     for i in range(number):
         fits = True
+        for d in range(dims):
+            inside[d] = min(data.bounds[d], tile[d, at[d]])
         for v in range(outermost, 0, -1):
             total = 0
             for t in range(tensors):
                 if kept[v, t] == 0:
                     continue
-                words = 1
-                for a in range(data.axes[t]):
-                    extent = 1
-                    for k in range(data.first_term[t, a], data.first_term[t, a + 1]):
-                        d = data.terms[k, 0]
-                        extent += data.terms[k, 1] * (min(data.bounds[d], tile[d, at[d]]) - 1)
-                    words *= extent
-                total += words * bits[v, t]
+                total += box_words(data.terms, data.first_term, data.axes[t], t, inside) * bits[v, t]
             if total > capacity[v]:
                 fits = False
                 break
