@@ -225,7 +225,7 @@ def expect(
     case = _Case(
         view,
         formats,
-        {(s.place.level, s.place.tensor.name): s for s in savings(view)},
+        savings(view),
         spatial_savings(view, formats),
         packed_positions(view),
         reading,
