@@ -254,24 +254,14 @@ def _diagonal(kernel: Kernel, loops: IntArray, m: int, t: int) -> tuple[int, int
 
 @njit
 def _send_down(
-    kernel: Kernel,
-    loops: IntArray,
-    t: int,
-    at: tuple[int, int],
-    ends: tuple[int, int],
-    amounts: tuple[int, int],
-    energy: float,
-) -> tuple[int, int, int, float]:
+    kernel: Kernel, loops: IntArray, t: int, at: tuple[int, int], ends: tuple[int, int], amounts: tuple[int, int], energy: float
+) -> tuple[int, int, int, float]:  # fmt: skip
     """Cross the fan-outs between a child and its parent outwards (rules I6, I7).
 
     Args:
-        kernel: The packed problem.
-        loops: The nest.
-        t: The tensor.
-        at: Its place at the child and the innermost loop outside that moves it.
+        at: The tensor's place at the child and the innermost loop outside that moves it.
         ends: Levels of the parent and the child.
         amounts: Words that enter all children, and those of one visit.
-        energy: pJ so far.
 
     Returns:
         Words the parents read; children of the fan-outs that differ along diagonals, and all of them; pJ so far.

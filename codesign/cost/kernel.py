@@ -102,19 +102,9 @@ def _throttled_cycles(kernel: Kernel, position: IntArray, compute_cycles: int) -
 def _send(
     kernel: Kernel, nest: Nest, m: int, t: int, inner_level: int, traffic: int, energy: float
 ) -> tuple[int, float]:
-    """Cross one fan-out outwards (rules S1-S4, N1-N4).
+    """Cross one fan-out outwards (rules S1-S4, N1-N4): words that one instance of level m sends or passes on; pJ so far.
 
-    Args:
-        kernel: The packed problem.
-        nest: The mapping.
-        m: Level of the fan-out.
-        t: The tensor.
-        inner_level: The next level further in that keeps it, or the MACs.
-        traffic: Words that one child takes.
-        energy: pJ so far.
-
-    Returns:
-        Words that one instance of level m sends or passes on; pJ so far.
+    A child takes `traffic` words; `inner_level` is the next level further in that keeps the tensor, or the MACs.
     """
     pair, use = kernel.pair, kernel.use
     n_levels, n_tensors = nest.position.shape

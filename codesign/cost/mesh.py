@@ -183,8 +183,7 @@ def add_loads(
 
     Args:
         mesh: Its `load` is added to; `child` holds the children in use.
-        m: The level.
-        total: Children in use.
+        total: How many these are.
         flits_down: That each child gets from each parent.
         flits_up: That each child gives to each parent.
         everyone: Whether what goes down goes to all children that share it (inputs), or to the first of them (old sums).
@@ -213,9 +212,6 @@ def transfer_flits(mesh: MeshArrays, m: int, t: int, words: float, tile: float) 
     """Flits at one parent of level m of all transfers of tensor t: each transfer has whole flits (rule N9).
 
     Args:
-        mesh: Widths of elements and flits.
-        m: The level.
-        t: The tensor.
         words: Elements of all transfers to, or from, a child.
         tile: Elements of one transfer where all are alike; 0 where they are not, or where words stream: these are not rounded up.
     """

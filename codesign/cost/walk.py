@@ -22,17 +22,10 @@ from codesign.mapping.nest import BYPASSED, DIM, FACTOR, KIND, LEVEL, SPATIAL_X,
 
 @njit
 def scan_loops(kernel: Kernel, nest: Nest, count: int) -> int:
-    """Fill `outside`, `use` and `inner` of a packed problem.
+    """Fill `outside`, `use` and `inner`; `VALID`, or `OVER_MESH` + 4 * level when a fan-out is too small.
 
-    Where the factors of a dimension multiply to more than its bound, a tile is at most the bound (rule I2).
-
-    Args:
-        kernel: Its scratch part is overwritten; the last row of `inner` holds the product of all factors of each dimension.
-        nest: The mapping.
-        count: Its loops.
-
-    Returns:
-        `VALID`, or `OVER_MESH` + 4 * level when a fan-out is too small.
+    The last row of `inner` holds the product of all factors of each dimension. Where it is more than the bound, a tile is at most
+    the bound (rule I2).
     """
     _find_fanouts(kernel, nest.loops, count)
     status = _use_fanouts(kernel, nest)
@@ -114,10 +107,28 @@ def _size_tiles(kernel: Kernel, loops: IntArray, count: int) -> None:
                 inner[i, e] = min(inner[running, e], bounds[e])
 
 
+@njit_inline
+def axis_extent(terms: IntArray, first_term: IntArray, a: int, t: int, sizes: IntArray) -> int:
+    """Extent along axis a of the box that iterations of `sizes` touch of tensor t (rule C1)."""
+    length = 1
+    for k in range(first_term[t, a], first_term[t, a + 1]):
+        length += terms[k, 1] * (sizes[terms[k, 0]] - 1)
+    return length
+
+
+@njit_inline
+def box_words(terms: IntArray, first_term: IntArray, axes: int, t: int, sizes: IntArray) -> int:
+    """Elements of that box."""
+    words = 1
+    for a in range(axes):
+        words *= axis_extent(terms, first_term, a, t, sizes)
+    return words
+
+
 @njit
 def fill_tiles(kernel: Kernel, position: IntArray) -> int:
     """Tile of every kept tensor, a whole one (rules C1, I2); `OVER_CAPACITY` + 4 * level where they do not fit (rule C2)."""
-    terms, first_term, counts = kernel.terms, kernel.first_term, kernel.counts
+    counts = kernel.counts
     for v in range(position.shape[0]):
         bits = 0
         for t in range(position.shape[1]):
@@ -126,11 +137,8 @@ def fill_tiles(kernel: Kernel, position: IntArray) -> int:
                 continue
             words = 1
             for a in range(kernel.tensor[t, AXES]):
-                length = 1
-                for k in range(first_term[t, a], first_term[t, a + 1]):
-                    length += terms[k, 1] * (kernel.inner[place, terms[k, 0]] - 1)
-                kernel.extent[v, t, a] = length
-                words *= length
+                kernel.extent[v, t, a] = axis_extent(kernel.terms, kernel.first_term, a, t, kernel.inner[place])
+                words *= kernel.extent[v, t, a]
             counts[v, t, TILE] = words
             bits += words * kernel.element_bits[v, t]
         if bits > kernel.level_int[v, CAPACITY]:

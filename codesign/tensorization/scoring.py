@@ -9,7 +9,7 @@ from codesign.core.jit import njit, njit_apart
 from codesign.cost.columns import AXES, CAPACITY, CYCLES, READS, TILE, UPDATES, WORDS
 from codesign.cost.kernel import score
 from codesign.cost.packed import VALID
-from codesign.cost.walk import mac_count
+from codesign.cost.walk import axis_extent, box_words, mac_count
 from codesign.mapping.nest import BYPASSED, DIM, FACTOR, KIND, LEVEL, TEMPORAL, FloatArray, IntArray, Nest
 from codesign.tensorization.encoding import (
     ARRAY_OVERHEAD,
@@ -45,24 +45,6 @@ LATENCY, ENERGY, ARRAY, DRAM_TIME, HOST, CALLS, TRIPS, OVERLAP, USED_BITS, FIRST
 def result_width(tensors: int) -> int:
     """Length of a result for a computation of so many tensors."""
     return FIRST_TENSOR + 2 * tensors
-
-
-@njit
-def box_words(terms: IntArray, first_term: IntArray, axes: int, t: int, sizes: IntArray) -> int:
-    """Elements of the bounding box that iterations of `sizes` touch of tensor t."""
-    words = 1
-    for a in range(axes):
-        words *= axis_extent(terms, first_term, a, t, sizes)
-    return words
-
-
-@njit
-def axis_extent(terms: IntArray, first_term: IntArray, a: int, t: int, sizes: IntArray) -> int:
-    """Extent of axis a of that box."""
-    length = 1
-    for k in range(first_term[t, a], first_term[t, a + 1]):
-        length += terms[k, 1] * (sizes[terms[k, 0]] - 1)
-    return length
 
 
 @njit_apart

@@ -225,7 +225,7 @@ def expect(
     case = _Case(
         view,
         formats,
-        {(s.place.level, s.place.tensor.name): s for s in savings(view)},
+        savings(view),
         spatial_savings(view, formats),
         packed_positions(view),
         reading,
@@ -400,7 +400,7 @@ def _macs(case: _Case) -> Accesses:
 def _split_macs(case: _Case, remaining: float, effectual: float, density: dict[str, float]) -> Accesses:
     """The remaining MACs by what their operands are: a non-zero, a stored zero, or nothing (law E4)."""
     view, zeros = case.view, case.view.architecture.mac.zeros
-    actual, gated, skipped, nothing = effectual, 0.0, 0.0, 0.0
+    actual, gated, skipped = effectual, 0.0, 0.0
     chance_both = math.prod(density.values())
     rest = max(0.0, remaining - actual)
     for holds in itertools.product((True, False), repeat=len(density)):
@@ -414,8 +414,8 @@ def _split_macs(case: _Case, remaining: float, effectual: float, density: dict[s
             if not there
         ]
         if len(stored) == len(density) and not any(stored):
-            nothing += share
-        elif all(stored):
+            continue  # the pair never forms
+        if all(stored):
             actual, gated = (actual, gated + share) if zeros is ZeroKind.GATE else (actual + share, gated)
         elif zeros is ZeroKind.SKIP:
             skipped += share
@@ -423,7 +423,6 @@ def _split_macs(case: _Case, remaining: float, effectual: float, density: dict[s
             gated += share
         else:
             actual += share
-    del nothing
     return Accesses(actual, gated, skipped)
 
 

@@ -11,7 +11,7 @@
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -99,19 +99,24 @@ def leader_tile(view: NestView, place: Place, leader: Tensor) -> Extents:
     return region(leader, met)
 
 
-def savings(view: NestView) -> tuple[Saving, ...]:
-    """What every gating and skipping action of the architecture saves under a mapping (laws A1-A3)."""
-    found: list[Saving] = []
+def _actions(view: NestView, *kinds: ZeroKind) -> Iterator[tuple[int, ZeroAction, Tensor]]:
+    """The actions of some kinds, each with its level and each of its followers, from the outermost level in."""
     for v, level in enumerate(view.architecture.levels):
         for action in level.sparsity.actions:
-            if action.kind in (ZeroKind.GATE, ZeroKind.SKIP):
-                found.extend(_saving(view, v, action, f) for f in named(view.computation, action.follower))
+            if action.kind in kinds:
+                for follower in named(view.computation, action.follower):
+                    yield v, action, follower
+
+
+def savings(view: NestView) -> dict[tuple[int, str], Saving]:
+    """What gating and skipping save under a mapping, by level and follower: the best action of each (laws A1-A3)."""
     best: dict[tuple[int, str], Saving] = {}
-    for saving in found:
-        key = saving.place.level, saving.place.tensor.name
+    for v, action, follower in _actions(view, ZeroKind.GATE, ZeroKind.SKIP):
+        saving = _saving(view, v, action, follower)
+        key = saving.place.level, follower.name
         if key not in best or saving.kept < best[key].kept:
             best[key] = saving
-    return tuple(best.values())
+    return best
 
 
 def _saving(view: NestView, level: int, action: ZeroAction, follower: Tensor) -> Saving:
@@ -130,17 +135,10 @@ def _saving(view: NestView, level: int, action: ZeroAction, follower: Tensor) ->
 def spatial_savings(view: NestView, formats: dict[tuple[int, str], TensorFormat]) -> dict[tuple[int, str], float]:
     """Fraction of a level's children that keep work, by level and follower (law A5)."""
     found: dict[tuple[int, str], float] = {}
-    for v, level in enumerate(view.architecture.levels):
-        for action in level.sparsity.actions:
-            if action.kind is not ZeroKind.SKIP_SPATIAL:
-                continue
-            kept = 1.0
-            for name in action.leaders:
-                for leader in named(view.computation, name):
-                    if (view.at(v, leader).level, leader.name) in formats:
-                        kept *= _children_kept(view, v, leader)
-            for follower in named(view.computation, action.follower):
-                found[v, follower.name] = kept
+    for v, action, follower in _actions(view, ZeroKind.SKIP_SPATIAL):
+        leaders = [leader for name in action.leaders for leader in named(view.computation, name)]
+        known = [leader for leader in leaders if (view.at(v, leader).level, leader.name) in formats]
+        found[v, follower.name] = math.prod((_children_kept(view, v, leader) for leader in known), start=1.0)
     return found
 
 
@@ -155,13 +153,7 @@ def _children_kept(view: NestView, level: int, leader: Tensor) -> float:
 
 def packed_positions(view: NestView) -> dict[str, Positions]:
     """Tensors whose tiles are packed into steps, by name (law A6)."""
-    found: dict[str, Positions] = {}
-    for v, level in enumerate(view.architecture.levels):
-        for action in level.sparsity.actions:
-            if action.kind is ZeroKind.SKIP_POSITIONS:
-                for tensor in named(view.computation, action.follower):
-                    found[tensor.name] = _positions(view, view.at(v, tensor))
-    return found
+    return {t.name: _positions(view, view.at(v, t)) for v, _, t in _actions(view, ZeroKind.SKIP_POSITIONS)}
 
 
 def _positions(view: NestView, place: Place) -> Positions:

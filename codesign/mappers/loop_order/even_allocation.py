@@ -12,6 +12,7 @@ from codesign.core.jit import njit, njit_apart
 from codesign.cost.columns import AXES, CAPACITY
 from codesign.cost.kernel import score
 from codesign.cost.packed import VALID, Kernel
+from codesign.cost.walk import box_words
 from codesign.mappers.driver import value_of
 from codesign.mapping.nest import BYPASSED, DIM, FACTOR, KIND, LEVEL, TEMPORAL, IntArray, Nest
 from codesign.mapping.space import MapSpace
@@ -85,12 +86,7 @@ def _fits(orders: Orders, v: int, sizes: IntArray) -> bool:
     for t in range(keep.shape[1]):
         if keep[v, t] == 0:
             continue
-        words = 1
-        for a in range(kernel.tensor[t, AXES]):
-            length = 1
-            for k in range(kernel.first_term[t, a], kernel.first_term[t, a + 1]):
-                length += kernel.terms[k, 1] * (sizes[kernel.terms[k, 0]] - 1)
-            words *= length
+        words = box_words(kernel.terms, kernel.first_term, kernel.tensor[t, AXES], t, sizes)
         bits += words * kernel.element_bits[v, t]
     return bits <= kernel.level_int[v, CAPACITY]  # type: ignore[no-any-return]
 

@@ -7,6 +7,7 @@ import numpy as np
 from codesign.core.goals import Objective
 from codesign.core.jit import njit
 from codesign.core.rng import RandomState, below, uniform
+from codesign.cost.columns import FAN_X, FAN_Y
 from codesign.mappers.driver import OBJECTIVE_CODE, Encoded
 from codesign.mappers.loop_order.compiled_orders import accepts, next_permutation
 from codesign.mappers.loop_order.even_allocation import Loops, Orders, Room, allocate_levels, score_even, write_nest
@@ -60,28 +61,21 @@ class EvenSearch:
         )
         return cls(encoded, loops, room, np.flatnonzero(pinned < 0))
 
-    def fanouts(self) -> dict[int, int]:
-        """Children by spatial slot."""
-        levels = self.encoded.source.architecture.levels
-        return {
-            len(levels) + 2 * v + axis: size
-            for v, level in enumerate(levels)
-            for axis, size in ((0, level.fanout.x), (1, level.fanout.y))
-        }
-
     def unroll(self, generator: np.random.Generator) -> int:
         """Lay random loops on the fan-outs until no more fits (`Loops.slot`); returns the units in use."""
-        room, slots = self.fanouts(), self.loops.slots
-        slot = self.loops.slot
-        slot[:] = slots[:, 0]
-        by_need = sorted(generator.permutation(len(slot)), key=lambda i: slots[i, 0] < 0)
+        loops, first = self.loops, self.encoded.space.order.shape[0]
+        left = self.encoded.kernel.level_int[
+            :, FAN_X : FAN_Y + 1
+        ].flatten()  # children by spatial slot, from `first` on
+        loops.slot[:] = loops.slots[:, 0]
+        by_need = sorted(generator.permutation(len(loops.slot)), key=lambda i: loops.slots[i, 0] < 0)
         for i in by_need:  # those that may only be spatial first
-            factor = int(self.loops.factor[i])
-            choices = [int(s) for s in slots[i, : self.loops.n_slots[i]] if s >= 0 and room[int(s)] >= factor]
-            if self.loops.pinned[i] < 0 and choices:
-                slot[i] = choices[int(generator.integers(len(choices)))]
-                room[slot[i]] //= factor
-        return int(np.prod([self.loops.factor[i] for i in range(len(slot)) if slot[i] >= 0], dtype=np.int64))
+            factor = int(loops.factor[i])
+            choices = [int(s) for s in loops.slots[i, : loops.n_slots[i]] if s >= 0 and left[s - first] >= factor]
+            if loops.pinned[i] < 0 and choices:
+                loops.slot[i] = choices[int(generator.integers(len(choices)))]
+                left[loops.slot[i] - first] //= factor
+        return int(np.prod(loops.factor[loops.slot >= 0], dtype=np.int64))
 
     def merged(self, limit: int) -> "EvenSearch":
         """The same with the temporal loops merged to at most `limit`, for the unrolling that `Loops.slot` holds."""

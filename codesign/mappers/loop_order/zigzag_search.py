@@ -63,7 +63,7 @@ class OrderResult:
             "evaluated": self.evaluated,
             "seconds": self.seconds,
             "proof": self.proof.value,
-            "gap": 0.0 if self.proof is Proof.OPTIMAL else self.gap,
+            "gap": self.gap,
             "seed": self.seed,
             "engine": self.engine,
             "orders": self.orders,

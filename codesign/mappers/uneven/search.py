@@ -156,18 +156,11 @@ def _settle(case: Case, placed: list[Placed]) -> list[Case]:
             tiles.append((dim, outer))
         else:
             whole.append(dim)
+    followers = settled(space.operator, profile, worst)
     if most == 0.0:
         exact = replace(profile, relaxed=(), tiles=(*profile.tiles, *tiles))
-        return [
-            Case(Space(space.operator, space.machine, exact), case.keeps, case.slowest, free_energy=case.free_energy),
-            *_children(case, worst),
-        ]
-    return _children(case, worst)
-
-
-def _children(case: Case, dim: str) -> list[Case]:
-    space = case.space
+        followers = [exact, *followers]
     return [
         Case(Space(space.operator, space.machine, p), case.keeps, case.slowest, free_energy=case.free_energy)
-        for p in settled(space.operator, space.profile, dim)
+        for p in followers
     ]

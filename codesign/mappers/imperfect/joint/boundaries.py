@@ -18,6 +18,7 @@ class Boundaries(NamedTuple):
     Attributes:
         bounds: ``D``.
         related: ``T x D`` 1 where a dimension indexes the tensor.
+        slides: ``T x D`` 1 where a loop slides a window of the tensor.
         distinct: ``T`` words that are used at all.
         terms: ``K x 2`` (dimension, coefficient) of every term of every axis.
         first_term: ``T x (A + 1)``.
@@ -34,6 +35,7 @@ class Boundaries(NamedTuple):
 
     bounds: IntArray
     related: IntArray
+    slides: IntArray
     distinct: IntArray
     terms: IntArray
     first_term: IntArray
@@ -53,14 +55,16 @@ def list_boundaries(arrays: Problem, keep: IntArray, dims: list[int], distinct: 
     levels, tensors = keep.shape
     place = {d: i for i, d in enumerate(dims)}
     terms: list[tuple[int, int]] = []
-    n_axes = int(arrays.axes.max())
+    n_axes, slides = int(arrays.axes.max()), np.zeros((tensors, len(dims)), np.int64)
     first_term = np.zeros((tensors, n_axes + 1), np.int64)
     for t in range(tensors):
         for a in range(n_axes):
             first_term[t, a] = len(terms)
             if a < arrays.axes[t]:
                 span = range(int(arrays.first_term[t, a]), int(arrays.first_term[t, a + 1]))
-                terms += [(place[int(d)], int(c)) for d, c in arrays.terms[list(span)] if int(d) in place]
+                own = [(place[int(d)], int(c)) for d, c in arrays.terms[list(span)] if int(d) in place]
+                slides[t, [d for d, _ in own]] |= len(own) > 1
+                terms += own
         first_term[t, n_axes] = len(terms)
     level, tensor, first, start = [], [], [0], [0]
     rows: list[tuple[FloatArray, int, int]] = []
@@ -75,6 +79,7 @@ def list_boundaries(arrays: Problem, keep: IntArray, dims: list[int], distinct: 
     return Boundaries(
         bounds=np.array([arrays.bounds[d] for d in dims], np.int64),
         related=np.ascontiguousarray((arrays.axis_of[:, dims] >= 0).astype(np.int64)),
+        slides=slides,
         distinct=np.array(distinct, np.int64),
         terms=np.array(terms, np.int64).reshape(-1, 2),
         first_term=first_term,

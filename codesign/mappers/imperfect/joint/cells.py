@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codesign.core.jit import njit
+from codesign.cost.walk import box_words
 from codesign.mappers.imperfect.joint.boundaries import Boundaries
 from codesign.mapping.nest import FloatArray, IntArray
 
@@ -22,6 +23,7 @@ class Cells(NamedTuple):
         place: ``n x D`` place of every cell on the lattice of each dimension; small tiles first.
         stride: ``D``.
         cell: Cell of a place in the grid, -1 where the tile fits no level.
+        grid: ``n`` place in the grid of every cell.
         size: ``D`` places of each dimension in the grid.
         tiles: ``D x places`` numbers of tiles.
         first: ``D x (places + 1)`` where the followers of each place start.
@@ -33,6 +35,7 @@ class Cells(NamedTuple):
     place: SmallArray
     stride: IntArray
     cell: SmallArray
+    grid: SmallArray
     size: IntArray
     tiles: IntArray
     first: IntArray
@@ -58,45 +61,34 @@ def padded(rows: Sequence[IntArray]) -> IntArray:
 def list_cells(
     size: IntArray, tile: IntArray, kept: IntArray, bits: IntArray, capacity: IntArray, outermost: int, data: Boundaries,
     cell: IntArray,
-) -> IntArray:  # fmt: skip
-    """``n x D`` places of a grid whose tile (``D x places``) fits every level from 0 to `outermost`; `cell` is filled."""
+) -> int:  # fmt: skip
+    """Number the places of a grid whose tile (``D x places``) fits every level from 0 to `outermost`, in `cell`; returns how many."""
     dims, tensors = size.shape[0], data.related.shape[0]
-    number = 1
-    for d in range(dims):
-        number *= size[d]
-    place = np.empty((number, dims), np.int64)
-    at = np.zeros(dims, np.int64)
+    at, inside = np.zeros(dims, np.int64), np.zeros(dims, np.int64)
     n = 0
-    for i in range(number):
+    for i in range(cell.shape[0]):
         fits = True
+        for d in range(dims):
+            inside[d] = min(data.bounds[d], tile[d, at[d]])
         for v in range(outermost, 0, -1):
             total = 0
             for t in range(tensors):
                 if kept[v, t] == 0:
                     continue
-                words = 1
-                for a in range(data.axes[t]):
-                    extent = 1
-                    for k in range(data.first_term[t, a], data.first_term[t, a + 1]):
-                        d = data.terms[k, 0]
-                        extent += data.terms[k, 1] * (min(data.bounds[d], tile[d, at[d]]) - 1)
-                    words *= extent
-                total += words * bits[v, t]
+                total += box_words(data.terms, data.first_term, data.axes[t], t, inside) * bits[v, t]
             if total > capacity[v]:
                 fits = False
                 break
         cell[i] = -1
         if fits:
             cell[i] = n
-            for d in range(dims):
-                place[n, d] = at[d]
             n += 1
         for d in range(dims - 1, -1, -1):
             at[d] += 1
             if at[d] < size[d]:
                 break
             at[d] = 0
-    return place[:n].copy()
+    return n
 
 
 @njit
@@ -146,23 +138,3 @@ def cross(
             if entry.shape[1] > 0:
                 entry[s, to] = c
     return arrived
-
-
-@njit
-def list_live(table: FloatArray, most: FloatArray) -> tuple[IntArray, FloatArray]:
-    """(state, cell) and cost of all values that matter, cell by cell."""
-    n_states, n = table.shape
-    many = 0
-    for s in range(n_states):
-        for c in range(n):
-            if table[s, c] <= most[s]:
-                many += 1
-    live, value = np.empty((many, 2), np.int64), np.empty(many)
-    i = 0
-    for s in range(n_states):
-        for c in range(n):
-            if table[s, c] <= most[s]:
-                live[i, 0], live[i, 1] = s, c
-                value[i] = table[s, c]
-                i += 1
-    return live, value

@@ -6,6 +6,7 @@
 
 import numpy as np
 
+from codesign.arch.architecture import StorageLevel
 from codesign.mappers.imperfect.joint.counts import next_ceiling
 from codesign.mappers.imperfect.joint.list_profiles import Vectors
 from codesign.mapping.axes import allowed_axes
@@ -20,7 +21,7 @@ def list_fan_outs(problem: MappingProblem, dims: list[int]) -> Vectors | None:
     """The spatial factors that each fan-out may have over the dimensions given; None where they are too many."""
     vectors, fewest = [], []
     for level in problem.architecture.levels:
-        found = _of_level(problem, level.name, dims)
+        found = _of_level(problem, level, dims)
         if found is None:
             return None
         vectors.append(found)
@@ -42,17 +43,16 @@ def _fewest(factor: int, bound: int, x: int, y: int) -> int:
     return next_ceiling(min(few, default=factor), bound)
 
 
-def _of_level(problem: MappingProblem, name: str, dims: list[int]) -> IntArray | None:
+def _of_level(problem: MappingProblem, level: StorageLevel, dims: list[int]) -> IntArray | None:
     """Vectors of one fan-out: a product of one along x and one along y, fixed factors kept."""
-    level = next(v for v in problem.architecture.levels if v.name == name)
-    item = problem.constraints.by_level.get(name, LevelConstraints(name))
+    item = problem.constraints.by_level.get(level.name, LevelConstraints(level.name))
     computation, fixed = problem.computation, dict(item.spatial)
     sides = []
     for axis, children in enumerate((level.fanout.x, level.fanout.y)):
         rows: list[tuple[tuple[int, ...], int]] = [((), 1)]
         for d in dims:
             dim, bound = computation.dims[d], computation.bounds[d]
-            allowed = axis in allowed_axes(problem.constraints, name, dim, level.fanout.x, level.fanout.y)
+            allowed = axis in allowed_axes(problem.constraints, level.name, dim, level.fanout.x, level.fanout.y)
             if dim in fixed:
                 allowed, bound = True, fixed[dim]
             rows = [

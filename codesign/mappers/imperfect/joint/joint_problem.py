@@ -10,7 +10,7 @@ import numpy as np
 from codesign.core.goals import Objective
 from codesign.cost.arrays import Problem
 from codesign.mappers.imperfect.joint.boundaries import Boundaries, list_boundaries
-from codesign.mappers.imperfect.joint.cells import SMALL, Cells, cross, list_cells, list_live, padded
+from codesign.mappers.imperfect.joint.cells import SMALL, Cells, cross, list_cells, padded
 from codesign.mappers.imperfect.joint.counts import Ceilings, ceilings
 from codesign.mappers.imperfect.joint.fan_outs import list_fan_outs
 from codesign.mappers.imperfect.joint.least_costs import Spread, base_of, room_for_spread
@@ -263,18 +263,20 @@ class JointProblem:
         if number > MOST_GRID or number == 0:
             return None
         stride = np.array([math.prod(int(n) for n in size[d + 1 :]) for d in range(len(size))], np.int64)
-        place, cell = self._places(v, size, tiles)
+        _, cell = self._numbered(v, size, tiles)
         self.work += number
-        return Cells(place.astype(SMALL), stride, cell.astype(SMALL), size, *_joined(rows))
+        grid = np.flatnonzero(cell >= 0)
+        place = np.stack(np.unravel_index(grid, tuple(size)), axis=1)
+        return Cells(place.astype(SMALL), stride, cell.astype(SMALL), grid.astype(SMALL), size, *_joined(rows))
 
     def _fitting(self, v: int, d: int, tile: IntArray) -> int:
         """How many of the tiles of one dimension fit all levels from v outwards, the other dimensions at their least."""
         tiles, size = [np.ones(1, np.int64)] * len(self.data.bounds), np.ones(len(self.data.bounds), np.int64)
         tiles[d], size[d] = tile, len(tile)
-        return len(self._places(v, size, tiles)[0])
+        return self._numbered(v, size, tiles)[0]
 
-    def _places(self, v: int, size: IntArray, tiles: list[IntArray]) -> tuple[IntArray, IntArray]:
-        """``n x D`` places of a grid whose tiles fit all levels from v outwards, and the cell of every place."""
+    def _numbered(self, v: int, size: IntArray, tiles: list[IntArray]) -> tuple[int, IntArray]:
+        """How many places of a grid have tiles that fit all levels from v outwards, and the cell of every place."""
         cell, arrays = np.empty(math.prod(int(n) for n in size), np.int64), self.arrays
         bits, capacity = arrays.element_bits, arrays.capacity_bits
         return list_cells(size, padded(tiles), self.keep, bits, capacity, v, self.data, cell), cell
@@ -344,7 +346,8 @@ class JointProblem:
                 self.work += table.size + walk_level(
                     cells, table, source, states, data, profile.price, v, profile.spread, limit
                 )
-            live, value = list_live(table, limit)
+            kept = np.flatnonzero(table <= limit[:, None])
+            live, value = np.stack(np.divmod(kept, table.shape[1]), axis=1), table.ravel()[kept]
             previous = cells
             inside, live, value = self._cut(v, cuts, inside, cells, live, value)
             if walk is not None:
@@ -434,7 +437,9 @@ class JointProblem:
     def _start(self) -> Cells:
         """The one cell at the MACs: no loop yet."""
         rows, ones = [ceilings(int(n)) for n in self.data.bounds], np.ones(len(self.data.bounds), np.int64)
-        return Cells(np.zeros((1, len(rows)), SMALL), ones, np.zeros(1, SMALL), ones, *_joined(rows))
+        return Cells(
+            np.zeros((1, len(rows)), SMALL), ones, np.zeros(1, SMALL), np.zeros(1, SMALL), ones, *_joined(rows)
+        )
 
 
 _NO_STEPS = np.zeros((0, 0), np.int64)

@@ -20,9 +20,9 @@ from codesign.mappers.imperfect.joint.walk_kernel import (
     States,
     fill_known,
     fill_times,
-    grid_places,
+    is_free,
     room_for_times,
-    sliding_dims,
+    slides_alone,
 )
 from codesign.mapping.nest import FloatArray, IntArray
 
@@ -63,8 +63,6 @@ def walk_inwards(cells: Cells, value: FloatArray, states: States, data: Boundari
     """
     n = value.shape[1]
     dims, tensors = data.related.shape[1], data.related.shape[0]
-    slides = sliding_dims(data)
-    grid = grid_places(cells)
     slid, open_of = np.empty(n), states.open_of
     for i in range(states.order.shape[0] - 1, -1, -1):
         s = states.order[i]
@@ -79,28 +77,22 @@ def walk_inwards(cells: Cells, value: FloatArray, states: States, data: Boundari
                     slid[c] += known[b, c]
                 value[s, c] = min(value[s, c], slid[c])
             for d in range(dims):
-                alone = slides[t, d] == 1 and cells.size[d] > 1
-                for other in range(tensors):
-                    alone = alone and (open_of[s, other] == 0 or data.related[other, d] == 0 or slides[other, d] == 1)
-                if alone:
-                    _least_further(cells, grid, d, slid, value[s])
+                if cells.size[d] > 1 and slides_alone(data, open_of[s], t, d):
+                    _least_further(cells, d, slid, value[s])
         for d in range(dims):
-            free = cells.size[d] > 1
-            for t in range(tensors):
-                free = free and (open_of[s, t] == 0 or data.related[t, d] == 0)
-            if free:
-                _least_further(cells, grid, d, value[s], value[s])
+            if cells.size[d] > 1 and is_free(data, open_of[s], d):
+                _least_further(cells, d, value[s], value[s])
 
 
 @njit
-def _least_further(cells: Cells, grid: IntArray, d: int, given: FloatArray, value: FloatArray) -> None:
+def _least_further(cells: Cells, d: int, given: FloatArray, value: FloatArray) -> None:
     """Lower each value to the least of `given` with fewer tiles along a dimension."""
     n = value.shape[0]
     running = given.copy()
     for c in range(n - 1, -1, -1):
         at = cells.place[c, d] + 1
         if at < cells.size[d]:
-            target = cells.cell[grid[c] + cells.stride[d]]
+            target = cells.cell[cells.grid[c] + cells.stride[d]]
             if target >= 0:
                 running[c] = min(running[c], running[target])
                 value[c] = min(value[c], running[c])

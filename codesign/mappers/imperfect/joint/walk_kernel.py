@@ -96,15 +96,13 @@ def walk_level(
     times, along = room_for_times(cells, data)
     fill_times(cells, data, v, spread.factor, spread.fewest, times, along)
     known = np.full((data.level.shape[0], n), np.nan)
-    grid = grid_places(cells)
-    slides = sliding_dims(data)
     live = np.empty(n, np.int64)
     work = 0
     for i in range(n_states):
         s = states.order[i]
         if list_row(table, s, most[s], live) == 0:
             continue
-        work += _free_loops(cells, table, source, s, most[s], states.open_of, data.related, grid)
+        work += _free_loops(cells, table, source, s, most[s], states.open_of[s], data)
         many = list_row(table, s, most[s], live)
         for t in range(data.related.shape[0]):
             o = states.open_of[s, t]
@@ -113,9 +111,8 @@ def walk_level(
                 closing = Closing(s, t, s - o * states.digit[t], past - o, past)
                 fill_known(cells, data, price, past - o, past, times, along, spread, known)
                 work += _closings(
-                    cells, table, source, states.open_of[s], data.related, closing, most[closing.into], known, grid, slides,
-                    live[:many],
-                )  # fmt: skip
+                    cells, table, source, states.open_of[s], data, closing, most[closing.into], known, live[:many]
+                )
     return work
 
 
@@ -129,26 +126,22 @@ def room_for_times(cells: Cells, data: Boundaries) -> tuple[IntArray, IntArray]:
     return times, np.ones((data.level.shape[0], dims, 2 * widest), np.int64)
 
 
-@njit
-def grid_places(cells: Cells) -> IntArray:
-    """``N`` place of every cell in the grid."""
-    grid = np.zeros(cells.place.shape[0], np.int64)
-    for c in range(grid.shape[0]):
-        for d in range(cells.stride.shape[0]):
-            grid[c] += cells.place[c, d] * cells.stride[d]
-    return grid
-
-
-@njit
-def sliding_dims(data: Boundaries) -> IntArray:
-    """``T x D`` 1 where a loop slides a window of the tensor."""
-    slides = np.zeros(data.related.shape, np.int64)
+@njit_inline
+def is_free(data: Boundaries, open_of: IntArray, d: int) -> bool:
+    """Whether a dimension indexes no open tensor."""
+    free = True
     for t in range(data.related.shape[0]):
-        for a in range(data.axes[t]):
-            if data.first_term[t, a + 1] - data.first_term[t, a] > 1:
-                for k in range(data.first_term[t, a], data.first_term[t, a + 1]):
-                    slides[t, data.terms[k, 0]] = 1
-    return slides
+        free = free and (open_of[t] == 0 or data.related[t, d] == 0)
+    return free
+
+
+@njit_inline
+def slides_alone(data: Boundaries, open_of: IntArray, t: int, d: int) -> bool:
+    """Whether a loop over d slides the window of tensor t and whatever else is open: another window may close after it."""
+    alone = data.slides[t, d] == 1
+    for other in range(data.related.shape[0]):
+        alone = alone and (open_of[other] == 0 or data.related[other, d] == 0 or data.slides[other, d] == 1)
+    return alone  # type: ignore[no-any-return]
 
 
 @njit
@@ -164,29 +157,26 @@ def list_row(table: FloatArray, s: int, most: float, live: IntArray) -> int:
 
 @njit
 def _free_loops(
-    cells: Cells, table: FloatArray, source: IntArray, s: int, most: float, open_of: IntArray, related: IntArray,
-    grid: IntArray,
-) -> int:  # fmt: skip
+    cells: Cells, table: FloatArray, source: IntArray, s: int, most: float, open_now: IntArray, data: Boundaries
+) -> int:
     """Loops over dimensions that index no open tensor cost nothing."""
     work, nothing = 0, np.zeros((0, 0))
-    for d in range(related.shape[1]):
-        free = cells.size[d] > 1
-        for t in range(related.shape[0]):
-            free = free and (open_of[s, t] == 0 or related[t, d] == 0)
+    for d in range(cells.size.shape[0]):
+        free = cells.size[d] > 1 and is_free(data, open_now, d)
         for c in range(table.shape[1] if free else 0):
             if table[s, c] <= most:
-                work += _offer_loops(cells, table, source, d, c, s, s, 0, 0, most, nothing, grid)
+                work += _offer_loops(cells, table, source, d, c, s, s, 0, 0, most, nothing)
     return work
 
 
 @njit_inline
 def _offer_loops(
     cells: Cells, table: FloatArray, source: IntArray, d: int, c: int, s: int, into: int, first: int, past: int, most: float,
-    known: FloatArray, grid: IntArray,
+    known: FloatArray,
 ) -> int:  # fmt: skip
     """Offer state `into` what every loop over d leaves of cell c in state s, the boundaries from `first` on closed after it."""
     n_states, at, work = table.shape[0], cells.place[c, d], 0
-    value, base = table[s, c], grid[c] - at * cells.stride[d]
+    value, base = table[s, c], cells.grid[c] - at * cells.stride[d]
     for f in range(cells.first[d, at], cells.first[d, at + 1]):
         to = cells.next[d, f]
         if to >= cells.size[d]:
@@ -207,12 +197,11 @@ def _offer_loops(
 
 @njit
 def _closings(
-    cells: Cells, table: FloatArray, source: IntArray, open_now: IntArray, related: IntArray, closing: Closing, most: float,
-    known: FloatArray, grid: IntArray, slides: IntArray, live: IntArray,
+    cells: Cells, table: FloatArray, source: IntArray, open_now: IntArray, data: Boundaries, closing: Closing, most: float,
+    known: FloatArray, live: IntArray,
 ) -> int:  # fmt: skip
     """Close a tensor where it is, or after one loop along which its window slides; `known` holds what closing costs."""
-    n_states, tensors, dims = table.shape[0], related.shape[0], related.shape[1]
-    s, t, into = closing.s, closing.t, closing.into
+    n_states, s, t, into = table.shape[0], closing.s, closing.t, closing.into
     first, past = closing.first, closing.past
     work = int(live.shape[0])
     for i in range(live.shape[0]):
@@ -224,13 +213,9 @@ def _closings(
             table[into, c] = more
             if source.shape[1] > 0:
                 source[into, c] = c * n_states + s
-    for d in range(dims):
-        alone = slides[t, d] == 1
-        for other in range(tensors):
-            # a window of another tensor may slide along the same loop and close after it
-            alone = alone and (open_now[other] == 0 or related[other, d] == 0 or slides[other, d] == 1)
-        for i in range(live.shape[0] if alone else 0):
-            work += _offer_loops(cells, table, source, d, live[i], s, into, first, past, most, known, grid)
+    for d in range(cells.size.shape[0]):
+        for i in range(live.shape[0] if slides_alone(data, open_now, t, d) else 0):
+            work += _offer_loops(cells, table, source, d, live[i], s, into, first, past, most, known)
     return work
 
 
