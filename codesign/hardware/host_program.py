@@ -24,8 +24,8 @@ from codesign.hardware.host_steps import Addition, Convolution, FloatArray, Host
 from codesign.hardware.image import DRAM_ALIGNMENT_BYTES, Image
 from codesign.hardware.layout import Layout
 from codesign.hardware.parameters import PORTS, Control, Parameters
-from codesign.hardware.verilator import VerilatedMachine, data_text
-from codesign.hardware.verilog import Netlist
+from codesign.hardware.verilator import VerilatedMachine
+from codesign.hardware.verilog import Netlist, data_text
 from codesign.workloads.computation import Computation
 
 HOST_SOURCES = ("simulated.cpp", "network.c")

@@ -404,6 +404,16 @@ class NestPlan(NestLoops):
         placed, _ = place(wanted)
         return dict(zip(self.tensors, placed, strict=True))
 
+    @kept
+    def box(self, port: str) -> Box:
+        """The transfers of a tensor's tile."""
+        box = box_of_places(self.places[port], self.tensors[port].bits // 8, self.chip_bytes(port), self.padded[port])
+        if len(box.loops) > self.p.box_loops:
+            raise UserError(
+                f"a tile of {self.tensors[port].name!r} has {len(box.loops)} axes around its runs, the DMA engine walks {self.p.box_loops} (rule G3)"
+            )
+        return box
+
     def _begins(self, port: str) -> Start:
         """Where the lines of the array begin."""
         return Start.of(self.p, self._distances(port))
@@ -454,13 +464,3 @@ def groups_in(words: int) -> int:
     [1, 1, 1, 1, 2, 2]
     """
     return -(-words // bytes_at_once(words))
-
-
-def box_of(plan: NestPlan, port: str) -> Box:
-    """The transfers of a tensor's tile."""
-    box = box_of_places(plan.places[port], plan.tensors[port].bits // 8, plan.chip_bytes(port), plan.padded[port])
-    if len(box.loops) > plan.p.box_loops:
-        raise UserError(
-            f"a tile of {plan.tensors[port].name!r} has {len(box.loops)} axes around its runs, the DMA engine walks {plan.p.box_loops} (rule G3)"
-        )
-    return box

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +20,7 @@ from codesign.hardware.bench import Counts, HardwareError, Run
 from codesign.hardware.image import Image
 from codesign.hardware.memory_timing import PLAIN_MEMORY, MemoryTiming
 from codesign.hardware.parameters import Control, Parameters
-from codesign.hardware.verilog import Netlist, bench_top, generate
+from codesign.hardware.verilog import Netlist, bench_top, data_text, generate
 
 LIMIT_CYCLES = 500_000_000
 
@@ -76,11 +75,6 @@ def environment() -> dict[str, str]:
 def bench_files() -> dict[str, str]:
     """The C++ test bench by file: what stands around a machine, and the program that runs one image."""
     return {name: data_text(name) for name in ("bench.hpp", "testbench.cpp")}
-
-
-def data_text(name: str) -> str:
-    """One of the C and C++ files that are delivered with a machine."""
-    return resources.files("codesign.hardware").joinpath(f"data/{name}").read_text("utf-8")
 
 
 def verilate_flags(prefix: str, top: str) -> list[str]:
