@@ -127,9 +127,8 @@ class NestPlan(NestLoops):
             if loop.dim in cut:
                 place = Place(cut[loop.dim], loop.step, loop.factor, loop.factor if i >= sp else 1, temporal=i)
                 (inner if i >= sp else outer).append(place)
-        folded = (
-            None if self.fold is None else self.fold.loop
-        )  # outside those along columns alone: what lies side by side is one run
+        # a folded loop lies outside those along columns alone: what lies side by side is one run
+        folded = None if self.fold is None else self.fold.loop
         order = sorted(
             range(len(self.spatial)), key=lambda k: (port == "O" and self.spatial[k][0].axis == "x", k != folded)
         )
