@@ -7,7 +7,6 @@ import shutil
 import struct
 import subprocess
 import tempfile
-from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -292,7 +291,6 @@ def read_output(image: Image, text: str, memory: bytes) -> Run:
             counts.stored[tensors[int(values[0])]] = int(values[2])
         elif re.fullmatch(r"[a-z]+", name):
             numbers[name] = values[0]
-    counts.loaded, counts.stored = Counter(counts.loaded), Counter(counts.stored)
     for name in ("multiplied", "begun", "written", "summed"):
         setattr(counts, name, int(numbers[name]))
     size = image.dram_bytes
