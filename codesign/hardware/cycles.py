@@ -87,12 +87,7 @@ def best_timed_plan(
 
 
 def nest_times(plan: NestPlan, *, memory: MemoryTiming = PLAIN_MEMORY) -> NestTimes:
-    """Cycles of a plan on its machine, and what its parts spend (K1 to K6).
-
-    Args:
-        plan: A mapping shared out on a machine.
-        memory: What answers the machine.
-    """
+    """Cycles of a plan on its machine, and what its parts spend (K1 to K6)."""
     p, n_seq = plan.p, plan.n_seq
     parts, spans, count = [], np.zeros((4, p.most_places, 2), np.int64), 0
     for t, port in enumerate(PORTS):
@@ -121,12 +116,7 @@ def nest_times(plan: NestPlan, *, memory: MemoryTiming = PLAIN_MEMORY) -> NestTi
 
 
 def queue_cycles(core: CoreImage, *, memory: MemoryTiming = PLAIN_MEMORY) -> int:
-    """Busy cycles of a core's program (K5).
-
-    Args:
-        core: The program's streams.
-        memory: What answers the machine.
-    """
+    """Busy cycles of a core's program (K5)."""
     return _Queues(core, memory).run()
 
 

@@ -319,12 +319,7 @@ def register_header(name: str, netlist: Netlist) -> str:
 
 
 def write_host(folder: Path, program: HostProgram) -> tuple[str, ...]:
-    """Write the host's sources and images; returns their names.
-
-    Args:
-        folder: Made if it is not there.
-        program: What the host does.
-    """
+    """Write the host's sources and images into a folder, which is made if it is not there; returns their names."""
     folder.mkdir(parents=True, exist_ok=True)
     made = _Writer(program)
     texts = {

@@ -32,13 +32,6 @@ def with_layouts(
 ) -> Mapping:
     """The mapping with a layout of every tensor: no more cycles than with the best of the three kinds, by steps down.
 
-    Args:
-        computation: What is computed.
-        architecture: The design.
-        mapping: A nest that its machine runs.
-        p: The machine.
-        memory: What answers it.
-
     Raises:
         UserError: A mapping that the family does not run, with the rule.
     """
