@@ -1,7 +1,7 @@
 """What is fixed when a machine is generated: shapes, widths, links, memories.
 
 What a program or a mapping may change (bounds, strides, tiles, which processing element listens to what) is in registers instead, see
-`codesign.hardware.registers`.
+`codesign.hardware.rtl.registers`.
 """
 
 from collections.abc import Iterable
