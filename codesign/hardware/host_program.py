@@ -49,11 +49,6 @@ class Launch:
     job: Job
     bases: Mapping[str, int]
 
-    @property
-    def layouts(self) -> dict[str, Layout]:
-        """By port, where tensors lie."""
-        return {port: replace(x, base=self.bases[port]) for port, x in self.job.image.layouts.items()}
-
 
 @dataclass(frozen=True)
 class HostProgram:
@@ -208,7 +203,7 @@ class _Writer:
 
     def _launch(self, launch: Launch, step: Convolution | None) -> str:
         image = moved(launch.job.image, self.program.netlist.registers, launch.bases)
-        layouts = launch.layouts
+        layouts = image.layouts
         regions = [x for port in PORTS for x in (layouts[port].base, layouts[port].base + layouts[port].size_bytes)]
         fields = {
             "settings_at": self.settings.size // 2,

@@ -242,15 +242,11 @@ def machine_power(
     counted = np.concatenate([np.arange(n) < n - 1 for n in lengths])
     recorded = _Recorded(waves, len(counted), int("".join("01"[int(c)] for c in counted[::-1]), 2))
     energy, parts = np.zeros(len(counted)), []
-    for part in PARTS:
-        modules = [m for m in machine.modules if part_of(m, machine.top) == part]
-        nets, made = _cells(machine, modules, recorded, part)
-        energy += nets
-        parts.append(replace(made, switching_pj=float(nets[counted].mean())))
-    for part, modules in _memories(machine).items():
-        accesses, made = _accesses(machine, modules, recorded, part)
-        energy += accesses
-        parts.append(replace(made, switching_pj=float(accesses[counted].mean())))
+    cells = [(part, [m for m in machine.modules if part_of(m, machine.top) == part], _cells) for part in PARTS]
+    for part, modules, measured in (*cells, *((k, v, _accesses) for k, v in _memories(machine).items())):
+        spent, made = measured(machine, modules, recorded, part)
+        energy += spent
+        parts.append(replace(made, switching_pj=float(spent[counted].mean())))
     parts.append(_clock_tree(sum(p.flip_flops for p in parts)))
     total = int(counted.sum())
     means = np.array([energy[a : a + n - 1].mean() for a, n in zip(np.cumsum([0, *lengths]), lengths, strict=False)])
