@@ -7,6 +7,7 @@ A net that changes costs ``C V^2 / 2`` for the pins that it drives, and the inte
 takes both edges of the clock in every cycle. Not in it: wires, and glitches, as there are no delays.
 """
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from codesign.hardware.synthesis import SynthesisError, cell_library, library_file
+from codesign.hardware.synthesis import SynthesisError, cell_library
+from codesign.hardware.verilog import data_text
 
 FLIP_FLOP = "DFFPOSX1"
 CLOCK = "clk"
@@ -73,7 +75,7 @@ class GateNetlist:
 @cache
 def cell_energies() -> tuple[float, dict[str, dict[str, Any]], str]:
     """The supply in volts, by cell its pins' capacitances, energies and leakage, and where they come from."""
-    found = library_file("cell_energies.json")
+    found = json.loads(data_text("cell_energies.json"))
     return float(found["volts"]), {c["cell"]: c for c in found["cells"]}, str(found["source"])
 
 

@@ -98,16 +98,11 @@ class Synthesis:
         }  # fmt: skip
 
 
-def library_file(name: str) -> dict[str, Any]:
-    """One of the files of the cell library that come with the program."""
-    found: dict[str, Any] = json.loads(data_text(name))
-    return found
-
-
 @cache
 def cell_library() -> dict[str, Any]:
     """The cells' areas and functions with their source."""
-    return library_file("cells.json")
+    found: dict[str, Any] = json.loads(data_text("cells.json"))
+    return found
 
 
 def liberty() -> str:
