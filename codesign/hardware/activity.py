@@ -12,13 +12,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from codesign.hardware.synthesis import SynthesisError, cell_library
+from codesign.hardware.verilog import data_text
 
 FLIP_FLOP = "DFFPOSX1"
 CLOCK = "clk"
@@ -73,16 +73,10 @@ class GateNetlist:
 
 
 @cache
-def cell_energies() -> tuple[float, dict[str, dict[str, Any]]]:
-    """The supply in volts, and by cell its pins' capacitances, energies and leakage."""
-    found = json.loads(resources.files("codesign.hardware").joinpath("data/cell_energies.json").read_text("utf-8"))
-    return float(found["volts"]), {c["cell"]: c for c in found["cells"]}
-
-
-def energy_source() -> str:
-    """Where the cells' energies come from."""
-    text = resources.files("codesign.hardware").joinpath("data/cell_energies.json").read_text("utf-8")
-    return str(json.loads(text)["source"])
+def cell_energies() -> tuple[float, dict[str, dict[str, Any]], str]:
+    """The supply in volts, by cell its pins' capacitances, energies and leakage, and where they come from."""
+    found = json.loads(data_text("cell_energies.json"))
+    return float(found["volts"]), {c["cell"]: c for c in found["cells"]}, str(found["source"])
 
 
 def read_netlist(module: Mapping[str, Any], name: str) -> GateNetlist:
@@ -202,7 +196,7 @@ def settle_of(netlist: GateNetlist) -> Settle:
 
 def edge_energies(netlist: GateNetlist) -> tuple[Floats, float, float]:
     """What an edge of each net costs in pJ, what the clock's two edges cost in a cycle in pJ, and the leakage in nW."""
-    volts, cells = cell_energies()
+    volts, cells, _ = cell_energies()
     edge, clock, leakage = np.zeros(netlist.nets), 0.0, 0.0
     for gate in (*netlist.gates, *netlist.flip_flops):
         cell = cells[gate.kind]

@@ -88,12 +88,7 @@ def side_of_table(timing: Timing) -> DramSide:
 
 
 def as_generated(architecture: Architecture, side: DramSide) -> Architecture:
-    """The architecture with the ports of the machine that is generated for it; energies and areas stay.
-
-    Args:
-        architecture: DRAM, a scratchpad, local memories.
-        side: How the machine talks to DRAM.
-    """
+    """DRAM, a scratchpad and local memories with the ports of the machine that is generated for them; energies and areas stay."""
     levels = []
     for level in architecture.levels:
         rates: tuple[float | None, float | None]

@@ -17,7 +17,7 @@ from codesign.hardware.bench import HardwareError
 from codesign.hardware.bursts import END, READY, ask, bursts_of, engine_state, engine_timing, move, wait_for
 from codesign.hardware.layout import LayoutKind
 from codesign.hardware.memory_timing import PLAIN_MEMORY, MemoryTiming
-from codesign.hardware.nest_plan import NestPlan, box_of
+from codesign.hardware.nest_plan import NestPlan
 from codesign.hardware.nest_walk import ArrayWork, Memory, walk
 from codesign.hardware.parameters import PORTS, Parameters
 from codesign.hardware.streams import CommandShape, CoreImage
@@ -87,16 +87,11 @@ def best_timed_plan(
 
 
 def nest_times(plan: NestPlan, *, memory: MemoryTiming = PLAIN_MEMORY) -> NestTimes:
-    """Cycles of a plan on its machine, and what its parts spend (K1 to K6).
-
-    Args:
-        plan: A mapping shared out on a machine.
-        memory: What answers the machine.
-    """
+    """Cycles of a plan on its machine, and what its parts spend (K1 to K6)."""
     p, n_seq = plan.p, plan.n_seq
     parts, spans, count = [], np.zeros((4, p.most_places, 2), np.int64), 0
     for t, port in enumerate(PORTS):
-        box, size = box_of(plan, port), plan.tensors[port].bits // 8
+        box, size = plan.box(port), plan.tensors[port].bits // 8
         for h, at in enumerate(plan.halves[port]):
             if h and p.halved_banks:  # lines are whole from any byte on
                 spans[t, h] = spans[t, 0]
@@ -121,12 +116,7 @@ def nest_times(plan: NestPlan, *, memory: MemoryTiming = PLAIN_MEMORY) -> NestTi
 
 
 def queue_cycles(core: CoreImage, *, memory: MemoryTiming = PLAIN_MEMORY) -> int:
-    """Busy cycles of a core's program (K5).
-
-    Args:
-        core: The program's streams.
-        memory: What answers the machine.
-    """
+    """Busy cycles of a core's program (K5)."""
     return _Queues(core, memory).run()
 
 

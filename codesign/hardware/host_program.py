@@ -24,8 +24,8 @@ from codesign.hardware.host_steps import Addition, Convolution, FloatArray, Host
 from codesign.hardware.image import DRAM_ALIGNMENT_BYTES, Image
 from codesign.hardware.layout import Layout
 from codesign.hardware.parameters import PORTS, Control, Parameters
-from codesign.hardware.verilator import VerilatedMachine, data_text
-from codesign.hardware.verilog import Netlist
+from codesign.hardware.verilator import VerilatedMachine
+from codesign.hardware.verilog import Netlist, data_text
 from codesign.workloads.computation import Computation
 
 HOST_SOURCES = ("simulated.cpp", "network.c")
@@ -48,11 +48,6 @@ class Launch:
     name: str
     job: Job
     bases: Mapping[str, int]
-
-    @property
-    def layouts(self) -> dict[str, Layout]:
-        """By port, where tensors lie."""
-        return {port: replace(x, base=self.bases[port]) for port, x in self.job.image.layouts.items()}
 
 
 @dataclass(frozen=True)
@@ -208,7 +203,7 @@ class _Writer:
 
     def _launch(self, launch: Launch, step: Convolution | None) -> str:
         image = moved(launch.job.image, self.program.netlist.registers, launch.bases)
-        layouts = launch.layouts
+        layouts = image.layouts
         regions = [x for port in PORTS for x in (layouts[port].base, layouts[port].base + layouts[port].size_bytes)]
         fields = {
             "settings_at": self.settings.size // 2,
@@ -319,12 +314,7 @@ def register_header(name: str, netlist: Netlist) -> str:
 
 
 def write_host(folder: Path, program: HostProgram) -> tuple[str, ...]:
-    """Write the host's sources and images; returns their names.
-
-    Args:
-        folder: Made if it is not there.
-        program: What the host does.
-    """
+    """Write the host's sources and images into a folder, which is made if it is not there; returns their names."""
     folder.mkdir(parents=True, exist_ok=True)
     made = _Writer(program)
     texts = {

@@ -1,7 +1,7 @@
 """Layouts chosen with a mapping: those in which its generated machine takes the fewest cycles, tensor by tensor."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
@@ -22,12 +22,6 @@ WORTH = 0.01
 """Share of the cycles that layouts must be able to save at most, before any is tried."""
 
 
-@dataclass(frozen=True)
-class _Tried:
-    mapping: Mapping
-    cycles: int
-
-
 def with_layouts(
     computation: Computation,
     architecture: Architecture,
@@ -38,34 +32,27 @@ def with_layouts(
 ) -> Mapping:
     """The mapping with a layout of every tensor: no more cycles than with the best of the three kinds, by steps down.
 
-    Args:
-        computation: What is computed.
-        architecture: The design.
-        mapping: A nest that its machine runs.
-        p: The machine.
-        memory: What answers it.
-
     Raises:
         UserError: A mapping that the family does not run, with the rule.
     """
     plan, times = best_timed_plan(computation, architecture, mapping, p, memory=memory)
     start = tuple(layout_of(plan, port, plan.places[port]) for port in PORTS)
-    best = _Tried(replace(mapping, layouts=start), times.cycles)
-    for _ in range(ROUNDS if may_save(plan, times) >= WORTH * best.cycles else 0):
+    best, fewest = replace(mapping, layouts=start), times.cycles
+    for _ in range(ROUNDS if may_save(plan, times) >= WORTH * fewest else 0):
         before = best
         for number, port in enumerate(PORTS):
             for layout in candidates(computation, architecture, mapping, p, port):
-                layouts = (*best.mapping.layouts[:number], layout, *best.mapping.layouts[number + 1 :])
+                layouts = (*best.layouts[:number], layout, *best.layouts[number + 1 :])
                 tried = replace(mapping, layouts=layouts)
                 try:
                     cycles = best_timed_plan(computation, architecture, tried, p, memory=memory)[1].cycles
                 except UserError:  # more loops around its runs than the machine walks
                     continue
-                if cycles < best.cycles:
-                    best = _Tried(tried, cycles)
+                if cycles < fewest:
+                    best, fewest = tried, cycles
         if best is before:
             break
-    return best.mapping
+    return best
 
 
 def may_save(plan: NestPlan, times: NestTimes) -> int:

@@ -68,15 +68,9 @@ class MemoryTiming:
     interleaves: bool = False
 
     def __post_init__(self) -> None:
-        for name, least in (
-            ("latency_cycles", 1),
-            ("beat_cycles", 1),
-            ("requests", 0),
-            ("at_request", 0),
-            ("response_cycles", 1),
-            ("spread_cycles", 0),
-            ("spread_seed", 0),
-        ):
+        positive = ("latency_cycles", "beat_cycles", "response_cycles")
+        for name in (*positive, "requests", "at_request", "spread_cycles", "spread_seed"):
+            least = int(name in positive)
             if getattr(self, name) < least:
                 raise UserError(f"`{name}` must be >= {least}, got {getattr(self, name)}", where="memory timing")
         if not 0 <= self.stall_percent < 100:

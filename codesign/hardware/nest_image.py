@@ -13,7 +13,7 @@ from codesign.hardware.image import (
     place,
 )
 from codesign.hardware.layout import Layout, distance
-from codesign.hardware.nest_plan import NestPlan, box_of
+from codesign.hardware.nest_plan import NestPlan
 from codesign.hardware.parameters import PORTS
 
 
@@ -42,7 +42,7 @@ def _write_dma(plan: NestPlan, layouts: MappingABC[str, Layout], w: RegisterWrit
         w.set(f"{engine}_result_log2", layouts["O"].element_bytes.bit_length() - 1)
         w.set(f"{engine}_patience", PATIENCE_CYCLES)
         for port in ports:
-            box = box_of(plan, port)
+            box = plan.box(port)
             bounds = [b for b, _, _ in box.loops]
             w.set(f"{engine}_run_bytes_{port}", box.run_bytes)
             w.many(f"{engine}_bound_{port}", [b - 1 for b in bounds], p.box_loops)
@@ -65,12 +65,18 @@ def _sum_loops(plan: NestPlan, first: int, last: int) -> int:
     return _mask([not any(plan.move("O", i)) for i in range(first, last)])
 
 
-def _write_loader(plan: NestPlan, layouts: MappingABC[str, Layout], w: RegisterWriter) -> None:
-    p, n = plan.p, plan.n_loads
+def _write_walk(plan: NestPlan, name: str, n: int, w: RegisterWriter) -> tuple[list[int], list[int]]:
+    """The outermost loops as those that a part walks: their numbers and bounds, the innermost first."""
     loops = _inner_first(0, n)
     bounds = [plan.loops[i].factor for i in loops]
-    w.many("load_bound", [b - 1 for b in bounds], p.outer_loops)
-    w.set("load_sum_loops", _sum_loops(plan, 0, n))
+    w.many(f"{name}_bound", [b - 1 for b in bounds], plan.p.outer_loops)
+    w.set(f"{name}_sum_loops", _sum_loops(plan, 0, n))
+    return loops, bounds
+
+
+def _write_loader(plan: NestPlan, layouts: MappingABC[str, Layout], w: RegisterWriter) -> None:
+    p, n = plan.p, plan.n_loads
+    loops, bounds = _write_walk(plan, "load", n, w)
     for port in PORTS:
         w.set(f"load_moves_{port}", _mask(plan.changes(port, plan.sp(port), n)))
         w.set(f"load_base_{port}", layouts[port].base)
@@ -84,10 +90,7 @@ def _write_loader(plan: NestPlan, layouts: MappingABC[str, Layout], w: RegisterW
 
 def _write_sequencer(plan: NestPlan, layouts: MappingABC[str, Layout], w: RegisterWriter) -> None:
     p, n = plan.p, plan.n_seq
-    loops = _inner_first(0, n)
-    bounds = [plan.loops[i].factor for i in loops]
-    w.many("seq_bound", [b - 1 for b in bounds], p.outer_loops)
-    w.set("seq_sum_loops", _sum_loops(plan, 0, n))
+    loops, bounds = _write_walk(plan, "seq", n, w)
     out = [_dram_distance(plan, "O", layouts["O"], i) if i < plan.sp("O") else 0 for i in loops]
     w.many("seq_out", deltas(bounds, out), p.outer_loops)
     for port in PORTS:

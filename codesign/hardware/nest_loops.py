@@ -91,14 +91,7 @@ def check_family(architecture: Architecture) -> None:
 
 
 class NestLoops:
-    """A mapping's loops and tiles on a machine, however its tensors lie.
-
-    Args:
-        computation: What is computed.
-        architecture: The design; its level names are those of the mapping.
-        mapping: The nest.
-        parameters: Of the machine.
-    """
+    """A mapping's loops and tiles on a machine, however its tensors lie; see `NestPlan`."""
 
     def __init__(
         self, computation: Computation, architecture: Architecture, mapping: Mapping, parameters: Parameters

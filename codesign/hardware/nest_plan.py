@@ -127,9 +127,8 @@ class NestPlan(NestLoops):
             if loop.dim in cut:
                 place = Place(cut[loop.dim], loop.step, loop.factor, loop.factor if i >= sp else 1, temporal=i)
                 (inner if i >= sp else outer).append(place)
-        folded = (
-            None if self.fold is None else self.fold.loop
-        )  # outside those along columns alone: what lies side by side is one run
+        # a folded loop lies outside those along columns alone: what lies side by side is one run
+        folded = None if self.fold is None else self.fold.loop
         order = sorted(
             range(len(self.spatial)), key=lambda k: (port == "O" and self.spatial[k][0].axis == "x", k != folded)
         )
@@ -404,6 +403,16 @@ class NestPlan(NestLoops):
         placed, _ = place(wanted)
         return dict(zip(self.tensors, placed, strict=True))
 
+    @kept
+    def box(self, port: str) -> Box:
+        """The transfers of a tensor's tile."""
+        box = box_of_places(self.places[port], self.tensors[port].bits // 8, self.chip_bytes(port), self.padded[port])
+        if len(box.loops) > self.p.box_loops:
+            raise UserError(
+                f"a tile of {self.tensors[port].name!r} has {len(box.loops)} axes around its runs, the DMA engine walks {self.p.box_loops} (rule G3)"
+            )
+        return box
+
     def _begins(self, port: str) -> Start:
         """Where the lines of the array begin."""
         return Start.of(self.p, self._distances(port))
@@ -454,13 +463,3 @@ def groups_in(words: int) -> int:
     [1, 1, 1, 1, 2, 2]
     """
     return -(-words // bytes_at_once(words))
-
-
-def box_of(plan: NestPlan, port: str) -> Box:
-    """The transfers of a tensor's tile."""
-    box = box_of_places(plan.places[port], plan.tensors[port].bits // 8, plan.chip_bytes(port), plan.padded[port])
-    if len(box.loops) > plan.p.box_loops:
-        raise UserError(
-            f"a tile of {plan.tensors[port].name!r} has {len(box.loops)} axes around its runs, the DMA engine walks {plan.p.box_loops} (rule G3)"
-        )
-    return box

@@ -1,7 +1,7 @@
 """What is fixed when a machine is generated: shapes, widths, links, memories.
 
 What a program or a mapping may change (bounds, strides, tiles, which processing element listens to what) is in registers instead, see
-`codesign.hardware.registers`.
+`codesign.hardware.rtl.registers`.
 """
 
 from collections.abc import Iterable
@@ -230,16 +230,7 @@ class Parameters:
 def machine_of_levels(
     architecture: Architecture, control: Control, local: Iterable[str], bus_bytes: int, burst_bytes: int, name: str
 ) -> Parameters:
-    """The machine for an architecture of DRAM, a scratchpad and local memories of known capacities.
-
-    Args:
-        architecture: The design.
-        control: Who drives the machine.
-        local: The ports whose tensors the local memories keep.
-        bus_bytes: Of a beat.
-        burst_bytes: Of the longest burst.
-        name: Of its top module.
-    """
+    """The machine for DRAM, a scratchpad and local memories of known capacities, which keep the tensors of the ports `local`."""
     level, inner = architecture.levels[SCRATCHPAD], architecture.levels[LOCAL]
     assert level.capacity_bytes is not None and inner.capacity_bytes is not None
     rows, cols, sizes = level.fanout.y, level.fanout.x, (int(level.capacity_bytes), int(inner.capacity_bytes))

@@ -28,7 +28,6 @@ from codesign.hardware.activity import (
     Records,
     cell_energies,
     edge_energies,
-    energy_source,
     read_netlist,
     replay,
     settle_of,
@@ -114,9 +113,10 @@ class MachinePower:
     def to_json(self) -> JsonObject:
         """Figures and where they come from."""
         each = self.cycle_pj * self.cycles / max(1, self.multiplications)
-        replayed = f"mapped netlist replayed in {self.replayed_cycles} of {self.cycles} simulated cycles; every flip-flop and port compared. {energy_source()}"
+        source = cell_energies()[2]
+        replayed = f"mapped netlist replayed in {self.replayed_cycles} of {self.cycles} simulated cycles; every flip-flop and port compared. {source}"
         memories = f"accesses of the same cycles; energies of {MEMORY_TABLE} times {MEMORY_FACTOR:.2f} (node and square of the supply, 0.18 um at 1.8 V)"
-        tree = f"a {TREE_CELL} for every {TREE_PINS} clock pins, level by level. {energy_source()}"
+        tree = f"a {TREE_CELL} for every {TREE_PINS} clock pins, level by level. {source}"
         sources = {"cells": (Provenance.MEASURED, replayed), "clock tree": (Provenance.PUBLISHED, tree), "memories": (Provenance.SCALED, memories)}  # fmt: skip
         return {
             "milliwatts": round(self.milliwatts, 3), "clock_ns": round(self.clock_ns, 3), "cycle_pj": round(self.cycle_pj, 2),
@@ -242,15 +242,11 @@ def machine_power(
     counted = np.concatenate([np.arange(n) < n - 1 for n in lengths])
     recorded = _Recorded(waves, len(counted), int("".join("01"[int(c)] for c in counted[::-1]), 2))
     energy, parts = np.zeros(len(counted)), []
-    for part in PARTS:
-        modules = [m for m in machine.modules if part_of(m, machine.top) == part]
-        nets, made = _cells(machine, modules, recorded, part)
-        energy += nets
-        parts.append(replace(made, switching_pj=float(nets[counted].mean())))
-    for part, modules in _memories(machine).items():
-        accesses, made = _accesses(machine, modules, recorded, part)
-        energy += accesses
-        parts.append(replace(made, switching_pj=float(accesses[counted].mean())))
+    cells = [(part, [m for m in machine.modules if part_of(m, machine.top) == part], _cells) for part in PARTS]
+    for part, modules, measured in (*cells, *((k, v, _accesses) for k, v in _memories(machine).items())):
+        spent, made = measured(machine, modules, recorded, part)
+        energy += spent
+        parts.append(replace(made, switching_pj=float(spent[counted].mean())))
     parts.append(_clock_tree(sum(p.flip_flops for p in parts)))
     total = int(counted.sum())
     means = np.array([energy[a : a + n - 1].mean() for a, n in zip(np.cumsum([0, *lengths]), lengths, strict=False)])
@@ -378,7 +374,7 @@ def memory_figures(words: int, bits: int) -> MemoryFigures:
 
 def _clock_tree(flip_flops: int) -> PartPower:
     """Buffers from the clock's port to the flip-flops."""
-    volts, cells = cell_energies()
+    volts, cells, _ = cell_energies()
     cell, buffers, ends = cells[TREE_CELL], 0, flip_flops
     while ends > 1:
         ends = -(-ends // TREE_PINS)

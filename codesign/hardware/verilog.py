@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import resources
 from typing import TYPE_CHECKING
 
 from codesign.core.errors import MissingDependencyError
@@ -137,6 +138,11 @@ def bench_text(top: str, machine: "Machine") -> str:
     return (
         f"module {bench_top(top)}(\n  {', '.join(ports)});\n{registers}  {top} machine_inside({joined});\nendmodule\n"
     )
+
+
+def data_text(name: str) -> str:
+    """One of the files that come with the program: C, C++, cells."""
+    return resources.files("codesign.hardware").joinpath(f"data/{name}").read_text("utf-8")
 
 
 def bench_top(top: str) -> str:

@@ -1,9 +1,12 @@
 """The program that a search on a core found, as a `Program` of its scratchpad: instructions, text, Gemmini's instructions."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Infeasible
+from codesign.mapping.nest import DIM, FACTOR
 from codesign.tensorization.encoding import SoftwareProblem
 from codesign.tensorization.intrinsic_core import SCRATCHPAD
 from codesign.tensorization.program import Program, generate_program
@@ -19,15 +22,27 @@ def found_program(problem: SoftwareProblem, result: SearchResult) -> CallProgram
     """The loops, the choice and the fused host loops of a candidate, as the program cost scores them."""
     rows = np.ones((problem.max_loops, 3), np.int64)
     count, host = unfold(problem.arrays, result.candidate, rows)
-    loops = [(problem.computation.dims[int(d)], int(n)) for d, n, _ in rows[:count]]
+    return program_of_rows(problem, int(result.candidate[CHOICE]), rows[:count].tolist(), host)
+
+
+def program_of_rows(problem: SoftwareProblem, choice: int, rows: Sequence[Sequence[int]], host: int) -> CallProgram:
+    """The program with loops as `codesign.tensorization.scoring.score_program` takes them.
+
+    Args:
+        problem: The computation on the core.
+        choice: Number of the tensorize choice.
+        rows: Dimension, iterations, `JOINED` of each loop; host loops first.
+        host: How many of them run on the host.
+    """
+    loops = [(problem.computation.dims[row[DIM]], row[FACTOR]) for row in rows]
     fused: list[int] = []
     for row in rows[:host]:
         if row[JOINED]:
             fused[-1] += 1
         else:
             fused.append(1)
-    choice = problem.choices[int(result.candidate[CHOICE])]
-    return CallProgram(problem.core, Schedule(choice, tuple(loops[:host]), tuple(loops[host:])), tuple(fused))
+    schedule = Schedule(problem.choices[choice], tuple(loops[:host]), tuple(loops[host:]))
+    return CallProgram(problem.core, schedule, tuple(fused))
 
 
 def program_on_core(found: CallProgram, *, reuse: Reuse = Reuse.RESIDENT) -> Program | Infeasible:

@@ -67,12 +67,7 @@ class Policy:
 
 def save_policy(path: str | Path, policy: Policy) -> None:
     """Write a policy file (NumPy's npz)."""
-    about = {
-        "environment": policy.environment,
-        "algorithm": policy.algorithm,
-        "timesteps": policy.timesteps,
-        "seed": policy.seed,
-    }
+    about = {name: value for name, value in vars(policy).items() if name != "network"}
     arrays: dict[str, npt.NDArray[Any]] = {"about": np.array(json.dumps(about))}
     for k, (weight, bias) in enumerate(zip(policy.network.weights, policy.network.biases, strict=True)):
         arrays[f"weight{k}"], arrays[f"bias{k}"] = weight, bias

@@ -98,13 +98,8 @@ class Operand:
 
     def to_json(self) -> JsonObject:
         """Part of a call in the instruction list."""
-        return {
-            "name": self.name,
-            "buffer": self.buffer,
-            "at": list(self.at),
-            "axes": [None if a is None else list(a) for a in self.axes],
-            "shape": list(self.shape),
-        }
+        axes = [None if a is None else list(a) for a in self.axes]
+        return {"name": self.name, "buffer": self.buffer, "at": list(self.at), "axes": axes, "shape": list(self.shape)}
 
 
 @dataclass(frozen=True)

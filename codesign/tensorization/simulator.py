@@ -6,14 +6,16 @@ a fault, and so is losing a result that was not stored.
 """
 
 from collections.abc import Mapping as MappingABC
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
 from codesign.core.errors import CodesignError, UserError
 from codesign.tensorization.execute import affine_einsum
+from codesign.tensorization.program import Call, Instruction, Move, Operand, Transfer, Zero
 from codesign.workloads.computation import Computation
 
 Array = npt.NDArray[Any]
@@ -37,53 +39,6 @@ class BufferRecord(TypedDict):
     address: int
     shape: list[int]
     element_bytes: int
-
-
-class BoxRecord(TypedDict):
-    """An instruction on a box of a buffer: ``load`` and ``store`` (with `dram`), ``move`` (with `source`) and ``zero``."""
-
-    op: Literal["load", "store", "move", "zero"]
-    buffer: str
-    at: list[int]
-    shape: list[int]
-    dram: NotRequired[list[int]]
-    source: NotRequired[list[int]]
-
-
-class OperandRecord(TypedDict):
-    """A block of a buffer as a tensor of the intrinsic; no buffer stands for ones."""
-
-    name: str
-    buffer: str | None
-    at: list[int]
-    axes: list[list[int] | None]
-    shape: list[int]
-
-
-class ResultRecord(OperandRecord):
-    """The block that a call adds to: always of a buffer."""
-
-    buffer: str  # type: ignore[misc]
-
-
-class ScaleRecord(TypedDict):
-    """An element of a buffer that scales the results of a call."""
-
-    buffer: str
-    at: list[int]
-
-
-class CallRecord(TypedDict):
-    """One call of the intrinsic as the list of instructions holds it."""
-
-    op: Literal["call"]
-    operands: list[OperandRecord]
-    output: ResultRecord
-    scale: list[ScaleRecord]
-
-
-InstructionRecord: TypeAlias = BoxRecord | CallRecord
-"""An instruction of a program's list."""
 
 
 class SimulationError(CodesignError):
@@ -131,12 +86,38 @@ def simulate(program: MappingABC[str, Any], inputs: MappingABC[str, Array]) -> S
             results, or leaves part of the output unwritten.
     """
     machine = _Machine(program, inputs)
-    for number, instruction in enumerate(program["instructions"]):
+    for number, entry in enumerate(program["instructions"]):
         try:
-            machine.step(instruction)
+            machine.step(read_instruction(entry))
         except SimulationError as fault:
-            raise SimulationError(f"instruction {number} ({instruction['op']}): {fault}") from None
+            raise SimulationError(f"instruction {number} ({entry['op']}): {fault}") from None
     return machine.finish()
+
+
+def _tupled(value: Any) -> Any:
+    return tuple(map(_tupled, value)) if isinstance(value, list) else value
+
+
+def read_instruction(entry: MappingABC[str, Any]) -> Instruction:
+    """An entry of the instruction list as its `to_json` gives it.
+
+    Raises:
+        SimulationError: There is no such instruction.
+    """
+    fields = {name: _tupled(value) for name, value in entry.items() if name != "op"}
+    match entry["op"]:
+        case "load" | "store":
+            return Transfer(entry["op"], **fields)
+        case "move":
+            return Move(**fields)
+        case "zero":
+            return Zero(**fields)
+        case "call":
+            *operands, output = (
+                Operand(**{k: _tupled(v) for k, v in o.items()}) for o in (*entry["operands"], entry["output"])
+            )
+            return Call(tuple(operands), output, tuple((s["buffer"], tuple(s["at"])) for s in entry["scale"]))
+    raise SimulationError(f"unknown instruction {entry['op']!r}")
 
 
 def wrapped(values: Array, element_bytes: int) -> Array:
@@ -226,36 +207,33 @@ class _Machine:
         self.write_bytes = dict.fromkeys(self.dram, 0)
         self.bursts = self.calls = self.moved = self.serialised = 0
 
-    def step(self, instruction: InstructionRecord) -> None:
-        if instruction["op"] == "call":
+    def step(self, instruction: Instruction) -> None:
+        if isinstance(instruction, Call):
             self._call(instruction)
             return
-        op: str = instruction["op"]
-        name = instruction["buffer"]
-        where = self.memory.addresses(name, _grid(instruction["at"], instruction["shape"]))
+        name = instruction.buffer
+        where = self.memory.addresses(name, _grid(instruction.at, instruction.shape))
         is_output = self.tensor_of[name] == self.output_name
-        if op == "zero":
+        if isinstance(instruction, Zero):
             self.memory.write(name, where, np.zeros(where.shape[:-1], np.int64), result=is_output)
-        elif op == "move":
-            source = self.memory.addresses(name, _grid(instruction["source"], instruction["shape"]))
+        elif isinstance(instruction, Move):
+            source = self.memory.addresses(name, _grid(instruction.source, instruction.shape))
             self.memory.write(name, where, self.memory.read(name, source), result=is_output)
             self.moved += where.size
-        elif op == "load":
+        elif instruction.op == "load":
             self._load(name, instruction, where)
-        elif op == "store":
-            self._store(name, instruction, where)
         else:
-            raise SimulationError(f"unknown instruction {op!r}")
+            self._store(name, instruction, where)
 
-    def _dram_box(self, name: str, instruction: BoxRecord) -> tuple[slice, ...]:
+    def _dram_box(self, name: str, instruction: Transfer) -> tuple[slice, ...]:
         array = self.dram[name]
-        box = tuple(slice(a, a + n) for a, n in zip(instruction["dram"], instruction["shape"], strict=True))
+        box = tuple(slice(a, a + n) for a, n in zip(instruction.dram, instruction.shape, strict=True))
         if any(s.start < 0 or s.stop > extent for s, extent in zip(box, array.shape, strict=True)):
             raise SimulationError(f"transfer outside tensor {name!r}")
-        self.bursts += _runs(array.shape, instruction["shape"])
+        self.bursts += _runs(array.shape, instruction.shape)
         return box
 
-    def _load(self, buffer: str, instruction: BoxRecord, where: Array) -> None:
+    def _load(self, buffer: str, instruction: Transfer, where: Array) -> None:
         name = self.tensor_of[buffer]
         box = self._dram_box(name, instruction)
         if name == self.output_name and not np.all(self.written[box]):
@@ -264,7 +242,7 @@ class _Machine:
         self.read_bytes[name] += data.nbytes
         self.memory.write(buffer, where, data, result=name == self.output_name)
 
-    def _store(self, buffer: str, instruction: BoxRecord, where: Array) -> None:
+    def _store(self, buffer: str, instruction: Transfer, where: Array) -> None:
         name = self.tensor_of[buffer]
         if name != self.output_name:
             raise SimulationError(f"stores to {name!r}, which is an input")
@@ -275,43 +253,43 @@ class _Machine:
         self.memory.dirty[where] = False
         self.write_bytes[name] += values.nbytes
 
-    def _call(self, instruction: CallRecord) -> None:
+    def _call(self, instruction: Call) -> None:
         blocks, touched = {}, []
-        for operand, tensor in zip(instruction["operands"], self.intrinsic.inputs, strict=True):
+        for operand, tensor in zip(instruction.operands, self.intrinsic.inputs, strict=True):
             full = tuple(axis.extent(self.intrinsic.sizes) for axis in tensor.axes)
             block = np.zeros(full, np.int64)
-            inside = tuple(slice(0, n) for n in operand["shape"])
-            if operand["buffer"] is None:
+            inside = tuple(slice(0, n) for n in operand.shape)
+            if operand.buffer is None:
                 block[inside] = 1
             else:
                 where = self._operand_addresses(operand)
-                touched.append((operand["buffer"], where))
-                block[inside] = self.memory.read(operand["buffer"], where)
-            blocks[operand["name"]] = block
+                touched.append((operand.buffer, where))
+                block[inside] = self.memory.read(operand.buffer, where)
+            blocks[operand.name] = block
         value = affine_einsum(self.intrinsic, blocks)
-        for scale in instruction["scale"]:
-            where = self.memory.addresses(scale["buffer"], [np.asarray(at) for at in scale["at"]])
-            touched.append((scale["buffer"], where))
-            value = value * self.memory.read(scale["buffer"], where)
-        output = instruction["output"]
+        for buffer, at in instruction.scale:
+            where = self.memory.addresses(buffer, [np.asarray(a) for a in at])
+            touched.append((buffer, where))
+            value = value * self.memory.read(buffer, where)
+        output, name = instruction.output, str(instruction.output.buffer)
         where = self._operand_addresses(output)
-        touched.append((output["buffer"], where))
+        touched.append((name, where))
         self._check_ports(touched)
-        valid = value[tuple(slice(0, n) for n in output["shape"])]
-        self.memory.write(output["buffer"], where, self.memory.read(output["buffer"], where) + valid, result=True)
+        valid = value[tuple(slice(0, n) for n in output.shape)]
+        self.memory.write(name, where, self.memory.read(name, where) + valid, result=True)
         self.calls += 1
 
-    def _operand_addresses(self, operand: OperandRecord | ResultRecord) -> Array:
+    def _operand_addresses(self, operand: Operand) -> Array:
         """``*operand shape x element_bytes`` byte addresses."""
-        assert operand["buffer"] is not None
-        rank = len(operand["shape"])
-        positions = [np.asarray(at) for at in operand["at"]]
-        for axis, (spot, length) in enumerate(zip(operand["axes"], operand["shape"], strict=True)):
+        assert operand.buffer is not None
+        rank = len(operand.shape)
+        positions = [np.asarray(at) for at in operand.at]
+        for axis, (spot, length) in enumerate(zip(operand.axes, operand.shape, strict=True)):
             if spot is not None:
                 steps = np.arange(length).reshape([-1 if i == axis else 1 for i in range(rank)])
                 positions[spot[0]] = positions[spot[0]] + steps * spot[1]
-        where = self.memory.addresses(operand["buffer"], positions)
-        return np.broadcast_to(where, (*operand["shape"], where.shape[-1]))
+        where = self.memory.addresses(operand.buffer, positions)
+        return np.broadcast_to(where, (*operand.shape, where.shape[-1]))
 
     def _check_ports(self, touched: list[tuple[str, Array]]) -> None:
         """Different buffers of one call in one bank are serialised; a program with banks of their own must have none."""
@@ -340,7 +318,7 @@ class _Machine:
         )
 
 
-def _grid(at: list[int], shape: list[int]) -> list[Array]:
+def _grid(at: Sequence[int], shape: Sequence[int]) -> list[Array]:
     """Positions of a box: one broadcastable array per axis."""
     rank = len(shape)
     return [
@@ -349,10 +327,10 @@ def _grid(at: list[int], shape: list[int]) -> list[Array]:
     ]
 
 
-def _runs(whole: tuple[int, ...], box: list[int]) -> int:
+def _runs(whole: tuple[int, ...], box: tuple[int, ...]) -> int:
     """Contiguous runs of a box in a row-major array."""
     runs = 1
     for axis, length in enumerate(box):
-        if tuple(whole[axis + 1 :]) != tuple(box[axis + 1 :]):
+        if whole[axis + 1 :] != box[axis + 1 :]:
             runs *= length
     return runs

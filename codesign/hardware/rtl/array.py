@@ -23,6 +23,12 @@ OPERANDS = ("A", "B")
 TENSOR_CODE = {"A": 0, "B": 1, "O": 2}
 
 
+def special_wires(p: Parameters) -> dict[str, int]:
+    """Bits of what the elements of some machines alone hear, see `Wires`."""
+    kinds = (("line_b", 8 * p.line_bytes, p.feeds_both), ("lf", p.local_bits, p.fills_beside), ("fw", 2, p.fills_wide))
+    return {name: bits for name, bits, has in kinds if has}
+
+
 class Wires:
     """What a row of processing elements hears: a line of the scratchpad and what to do with it.
 
@@ -47,12 +53,7 @@ class Wires:
             "line": 8 * p.line_bytes, "feed": 1, "fill": 1, "tensor": 2, "window": wide, "group": 7, "go": 1, "first": 1,
             "drain": 1, "la": p.local_bits, "lb": p.local_bits, "lo": p.local_bits, "ny": 7, "nx": 7, "nl": 7,
         }  # fmt: skip
-        if p.feeds_both:
-            shapes |= {"line_b": 8 * p.line_bytes, "also_b": 1}
-        if p.fills_beside:
-            shapes["lf"] = p.local_bits
-        if p.fills_wide:
-            shapes["fw"] = 2
+        shapes |= special_wires(p) | ({"also_b": 1} if p.feeds_both else {})
         self.emit, self.emit_group = Signal(name=f"{name}_emit"), Signal(7, name=f"{name}_emit_group")
         self.fields = {k: Signal(bits, name=f"{name}_{k}") for k, bits in shapes.items()}
         self.fields |= {"emit": self.emit, "emit_group": self.emit_group}
@@ -67,12 +68,7 @@ def element_ports(p: Parameters) -> tuple[dict[str, Signal], dict[str, Signal]]:
         "cfg_a": 1, "cfg_b": 1, "cfg_head": 1, "cfg_data": 32, "line": 8 * p.line_bytes, "feed_a": 1, "feed_b": 1, "feed_o": 1, "fill": 1, "window": p.window_bits, "go": 1,
         "first": 1, "drain": 1, "la": p.local_bits, "lb": p.local_bits, "lo": p.local_bits, "active": 1, "slot": 6, "ones": 2,
     }  # fmt: skip
-    if p.feeds_both:
-        inputs["line_b"] = 8 * p.line_bytes
-    if p.fills_beside:
-        inputs["lf"] = p.local_bits
-    if p.fills_wide:
-        inputs["fw"] = 2
+    inputs |= special_wires(p)
     outputs = {"value": 32, "counts": 1}
     if p.links is Links.SYSTOLIC:
         inputs |= {"emit": 1, "sum_in": 32, "some_in": 1}
@@ -322,12 +318,7 @@ class Array(Elaboratable):
         }
         given |= {f"cfg_{t}": Mux(self.cfg_pe[i], at, 0) for i, t in enumerate(("a", "b", "head"))}
         given |= {f"feed_{t.lower()}": w["feed"] & (w["tensor"] == TENSOR_CODE[t]) for t in OPERANDS}
-        if p.feeds_both:
-            given |= {"feed_b": w["also_b"], "line_b": w["line_b"]}
-        if p.fills_beside:
-            given["lf"] = w["lf"]
-        if p.fills_wide:
-            given["fw"] = w["fw"]
+        given |= {name: w[name] for name in special_wires(p)} | ({"feed_b": w["also_b"]} if p.feeds_both else {})
         if p.links is Links.SYSTOLIC:
             emit = w.emit & (w.emit_group == self.group[y])
             given |= {"emit": emit, "sum_in": above[0], "some_in": above[1]}

@@ -67,15 +67,11 @@ class Bursts(Elaboratable):
         self.now = {k: Signal(n, name=f"{name}_now_{k}") for k, n in self.widths.items()}
         self.push, self.pop, self.skip = (Signal(name=f"{name}_{n}") for n in ("push", "pop", "skip"))
         self.room, self.some, self.empty = (Signal(name=f"{name}_{n}") for n in ("room", "some", "empty"))
-        self.tag, self.now_tag = (
-            Signal(self.tag_bits, name=f"{name}_tag"),
-            Signal(self.tag_bits, name=f"{name}_now_tag"),
+        self.tag, self.now_tag, self.answer = (
+            Signal(self.tag_bits, name=f"{name}_{n}") for n in ("tag", "now_tag", "answer")
         )
         self.number = Signal(32, name=f"{name}_number")
-        self.answer, self.due = (
-            Signal(self.tag_bits, name=f"{name}_answer"),
-            Signal(range(p.outstanding + 1), name=f"{name}_due"),
-        )
+        self.due = Signal(range(p.outstanding + 1), name=f"{name}_due")
         self.finish, self.update, self.stop, self.blame, self.awaited = (
             Signal(name=f"{name}_{n}") for n in ("finish", "update", "stop", "blame", "awaited")
         )
@@ -263,10 +259,8 @@ class _Engine(Elaboratable):
         p, now = self.p, self.bursts.now
         self.midst = Signal(name="midst")
         self.left, self.line = Signal(len(now["bytes"]), name="data_left"), Signal(len(now["line"]), name="data_line")
-        self.left_kept, self.line_kept = (
-            Signal(len(self.left), name="left_kept"),
-            Signal(len(self.line), name="line_kept"),
-        )
+        self.left_kept = Signal(len(self.left), name="left_kept")
+        self.line_kept = Signal(len(self.line), name="line_kept")
         self.ends_burst = Signal(name="ends_burst")
         self.taken = Signal(range(p.bus_bytes + 1), name="taken")
         self.taken_kept = self.taken

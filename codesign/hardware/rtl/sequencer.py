@@ -34,10 +34,8 @@ class Places(Elaboratable):
     def elaborate(self, platform: object) -> Module:
         """The netlist."""
         m, p = Module(), self.p
-        number, kept = (
-            Signal(len(self.last), name=f"{self.name}_number"),
-            Signal(len(self.at), name=f"{self.name}_kept"),
-        )
+        number = Signal(len(self.last), name=f"{self.name}_number")
+        kept = Signal(len(self.at), name=f"{self.name}_kept")
         m.d.comb += self.at.eq(Mux(number == 0, self.first, kept))
         following = line_sum(m, p, self.at, self.apart, f"{self.name}_next")
         with m.If(self.clear):
@@ -111,11 +109,8 @@ class Loader(Elaboratable):
         moved = Signal(3, reset_less=True)
         begins = (~self.r_sum_loops | self.nest.zero).all()
         loads_o = moved[2] & ~begins
-        sums_fly, asks = (
-            Signal(self.halves.bits, name="sums_fly"),
-            Signal(name="asks_for_sums"),
-        )  # tiles of old sums on their way
-        arrives = Signal(name="sums_arrive")
+        sums_fly = Signal(self.halves.bits, name="sums_fly")  # tiles of old sums on their way
+        asks, arrives = Signal(name="asks_for_sums"), Signal(name="sums_arrive")
         m.d.comb += arrives.eq(dma.done & (dma.done_which == 2))
         m.d.sync += sums_fly.eq(sums_fly + asks - arrives)
         m.d.comb += h.loaded.eq(Mux(dma.done, 1 << dma.done_which, 0))
@@ -229,12 +224,7 @@ class Sequencer(Elaboratable):
             m.d.sync += left.eq(Mux(settling == 0, 0, settling - 1))
         with m.Elif(left != 0):
             m.d.sync += left.eq(left - 1)
-        m.d.comb += [
-            w.valid.eq(waiting & (left == 0)),
-            w.which.eq(0),
-            w.dram.eq(address),
-            w.at.eq(at),
-        ]
+        m.d.comb += [w.valid.eq(waiting & (left == 0)), w.which.eq(0), w.dram.eq(address), w.at.eq(at)]
         taken = Signal(name="store_taken")
         m.d.comb += taken.eq(w.valid & w.ready)
         with m.If(taken):

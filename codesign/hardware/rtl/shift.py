@@ -32,10 +32,8 @@ class Turn(Elaboratable):
     def __init__(self, width: int, lane: int, up: bool, instance: bool) -> None:
         self.width, self.lane, self.up, self.instance = width, lane, up, instance
         self.value, self.result = Signal(width, name="value"), Signal(width, name="result")
-        self.amount, self.enable = (
-            Signal(max(1, (width // lane - 1).bit_length()), name="amount"),
-            Signal(name="enable"),
-        )
+        self.amount = Signal(max(1, (width // lane - 1).bit_length()), name="amount")
+        self.enable = Signal(name="enable")
 
     @property
     def module(self) -> str:

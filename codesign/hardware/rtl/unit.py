@@ -374,11 +374,8 @@ class ArrayUnit(Elaboratable):
         m.d.sync += soon.eq(Cat(emitting, soon))
         starts = soon[-1]
         brought = _delay(m, begin, EMIT_CYCLES - 1, "emit_brought", data=True)
-        active, index, held = (
-            Signal(name="emit_active"),
-            Signal(p.window_bits, name="emit_index"),
-            Signal(len(along), name="emit_held"),
-        )
+        active, held = Signal(name="emit_active"), Signal(len(along), name="emit_held")
+        index = Signal(p.window_bits, name="emit_index")
         with m.If(starts):
             m.d.sync += [active.eq(1), index.eq(0), held.eq(brought)]
         with m.Elif(active):

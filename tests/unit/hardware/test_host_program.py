@@ -145,7 +145,7 @@ def test_the_program_is_c(tmp_path: Path) -> None:
     address, bits = made.netlist.registers["read_patience"]
     assert f"#define ACCELERATOR_READ_PATIENCE {address:#06x} /* {bits} bits */" in header
     assert "#define ACCELERATOR_FAULT_SILENCE 3" in header
-    weights = made.launches[0].layouts["B"]
+    weights = replace(made.launches[0].job.image.layouts["B"], base=made.launches[0].bases["B"])
     assert made.dram[weights.base : weights.base + weights.size_bytes] == weights.pack(made.network.steps[1].weights)  # type: ignore[union-attr]
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
