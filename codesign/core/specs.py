@@ -15,7 +15,7 @@ from codesign.core.json_types import JsonObject
 S = TypeVar("S")
 
 
-def at_least(least: int, default: int | None = None) -> Any:
+def at_least(least: float, default: float | None = None) -> Any:
     """A field of a specification that holds a number of at least so much."""
     return field(default=default, metadata={"minimum": least})
 
