@@ -15,7 +15,7 @@ from codesign.core.errors import UserError, unknown_name
 from codesign.core.fields import Fields
 from codesign.core.files import read_structured
 from codesign.core.json_types import JsonObject
-from codesign.core.specs import at_least
+from codesign.core.specs import at_least, changed
 from codesign.timing.derive import Machine
 
 TABLES = Path(__file__).parent / "tables"
@@ -176,18 +176,9 @@ def timing_to_json(timing: Timing) -> JsonObject:
     if timing.overlap is not plain.overlap:
         value["overlap"] = timing.overlap.value
     if timing.levels:
-        value["levels"] = [_level_to_json(level) for level in timing.levels]
+        value["levels"] = [changed(level) for level in timing.levels]
     if timing.constants:
         value["constants"] = dict(timing.constants)
-    return value
-
-
-def _level_to_json(level: LevelTiming) -> JsonObject:
-    value: JsonObject = {"level": level.level}
-    plain = LevelTiming(level.level)
-    for key, item in vars(level).items():
-        if key != "level" and item != getattr(plain, key):
-            value[key] = item.value if isinstance(item, Enum) else item
     return value
 
 
