@@ -142,16 +142,16 @@ class StorageLevel:
     name: str
     kind: LevelKind = LevelKind.SRAM
     capacity_bytes: float | None = None
-    word_bits: int = 16
+    word_bits: int = at_least(1, 16)
     one_element_per_word: bool = False
     keep: frozenset[str] = frozenset({"input", "weight", "output"})
     read_bandwidth_words_per_cycle: float | None = None
     write_bandwidth_words_per_cycle: float | None = None
     ports: Ports = Ports.SEPARATE
-    banks: int = 1
+    banks: int = at_least(1, 1)
     energy: AccessEnergy | None = None
-    area_mm2: float | None = None
-    leakage_mw: float | None = None
+    area_mm2: float | None = at_least(0)
+    leakage_mw: float | None = at_least(0)
     fanout: Fanout = field(default_factory=Fanout)
     dram: DramUse | None = None
     sparsity: LevelSparsity = NO_SPARSITY

@@ -19,8 +19,6 @@ from codesign.arch.architecture import (
     Architecture,
     Arithmetic,
     Fanout,
-    LevelKind,
-    Ports,
     StorageLevel,
 )
 from codesign.arch.memory_device import DramUse, PagePolicy
@@ -63,25 +61,8 @@ def _read_level(value: Any, place: str, where: str) -> StorageLevel:
     fields = Fields(value, place)
     name = fields.text("name")
     fields.where = f"{where}: level {name!r}"
-    kind = fields.choice("kind", LevelKind.SRAM)
     word_bits = fields.integer("word_bits", 16, least=1)
     keep = fields.names("keep", None)
-    level = {
-        "name": name,
-        "kind": kind,
-        "capacity_bytes": _capacity(fields, word_bits),
-        "word_bits": word_bits,
-        "one_element_per_word": fields.flag("one_element_per_word", False),
-        "keep": frozenset(_ROLES if keep is None else keep),
-        "read_bandwidth_words_per_cycle": _bandwidth(fields, "read_", word_bits),
-        "write_bandwidth_words_per_cycle": _bandwidth(fields, "write_", word_bits),
-        "ports": fields.choice("ports", Ports.SEPARATE),
-        "banks": fields.integer("banks", 1, least=1),
-        "energy": _read_energy(fields.child("energy")) if fields.has("energy") else None,
-        "area_mm2": fields.number("area_mm2", None, least=0),
-        "leakage_mw": fields.number("leakage_mw", None, least=0),
-        "sparsity": sparsity_from_json(fields.child("sparsity")) if fields.has("sparsity") else NO_SPARSITY,
-    }
     if isinstance(children := fields.raw("fanout", None), int | float):
         raise UserError(
             f"`fanout` must say how many children stand along x and y, got {children}",
@@ -89,13 +70,19 @@ def _read_level(value: Any, place: str, where: str) -> StorageLevel:
             hint=f"e.g. fanout: {{x: {children:g}}} for a row, or {{x: 4, y: 4}}",
         )
     try:
-        level["fanout"] = _read_fanout(fields.child("fanout"))
-        level["dram"] = _read_dram(fields)
+        fanout, dram = _read_fanout(fields.child("fanout")), _read_dram(fields)
     except UserError as error:
         raise error.within(fields.where) from None
-    fields.finish()
+    level = {
+        "capacity_bytes": _capacity(fields, word_bits),
+        "keep": frozenset(_ROLES if keep is None else keep),
+        "read_bandwidth_words_per_cycle": _bandwidth(fields, "read_", word_bits),
+        "write_bandwidth_words_per_cycle": _bandwidth(fields, "write_", word_bits),
+        "energy": _read_energy(fields.child("energy")) if fields.has("energy") else None,
+        "sparsity": sparsity_from_json(fields.child("sparsity")) if fields.has("sparsity") else NO_SPARSITY,
+    }
     try:
-        return StorageLevel(**level)
+        return fields.record(StorageLevel, name=name, fanout=fanout, dram=dram, **level)
     except UserError as error:
         raise error.within(where) from None
 
