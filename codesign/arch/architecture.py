@@ -14,6 +14,7 @@ from codesign.arch.memory_device import DramUse
 from codesign.arch.mesh import MeshLinks
 from codesign.arch.sparsity import NO_SPARSITY, LevelSparsity, ZeroKind
 from codesign.core.errors import UserError, unknown_name
+from codesign.core.specs import at_least
 
 
 class LevelKind(Enum):
@@ -83,8 +84,8 @@ class Fanout:
         mesh: The routers of `Links.MESH`; by default a mesh of the fan-out's own size.
     """
 
-    x: int = field(default=1, metadata={"minimum": 1})
-    y: int = field(default=1, metadata={"minimum": 1})
+    x: int = at_least(1, 1)
+    y: int = at_least(1, 1)
     links: Links = Links.MULTICAST
     hop_pj_per_bit: float = 0.0
     mesh: MeshLinks | None = None
@@ -141,16 +142,16 @@ class StorageLevel:
     name: str
     kind: LevelKind = LevelKind.SRAM
     capacity_bytes: float | None = None
-    word_bits: int = 16
+    word_bits: int = at_least(1, 16)
     one_element_per_word: bool = False
     keep: frozenset[str] = frozenset({"input", "weight", "output"})
     read_bandwidth_words_per_cycle: float | None = None
     write_bandwidth_words_per_cycle: float | None = None
     ports: Ports = Ports.SEPARATE
-    banks: int = 1
+    banks: int = at_least(1, 1)
     energy: AccessEnergy | None = None
-    area_mm2: float | None = None
-    leakage_mw: float | None = None
+    area_mm2: float | None = at_least(0)
+    leakage_mw: float | None = at_least(0)
     fanout: Fanout = field(default_factory=Fanout)
     dram: DramUse | None = None
     sparsity: LevelSparsity = NO_SPARSITY
@@ -266,8 +267,8 @@ class Architecture:
     mac: Arithmetic = field(default_factory=Arithmetic)
     clock_hz: float = field(default=1e9, metadata={"above": 0})
     technology: str | None = None
-    extra_area_mm2: float = field(default=0.0, metadata={"minimum": 0})
-    extra_leakage_mw: float = field(default=0.0, metadata={"minimum": 0})
+    extra_area_mm2: float = at_least(0, 0.0)
+    extra_leakage_mw: float = at_least(0, 0.0)
 
     def __post_init__(self) -> None:
         where = f"architecture {self.name!r}"

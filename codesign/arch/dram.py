@@ -1,10 +1,11 @@
 """DRAM: energy per bit as a function of burst length, and the bandwidth bursts leave of a bus (D1-D3)."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from codesign.core.checks import check_least, check_numbers
 from codesign.core.errors import UserError
+from codesign.core.specs import at_least
 
 REFERENCE_BURST_BYTES = 64
 """The cache line the published energies per bit are for."""
@@ -26,8 +27,8 @@ class DramType:
     name: str
     energy_pj_per_bit: float
     row_pj: float = 0.0
-    row_bytes: int = field(default=1024, metadata={"minimum": 1})
-    atom_bytes: int = field(default=1, metadata={"minimum": 1})
+    row_bytes: int = at_least(1, 1024)
+    atom_bytes: int = at_least(1, 1)
     source: str = ""
 
     def __post_init__(self) -> None:

@@ -19,8 +19,6 @@ from codesign.arch.architecture import (
     Architecture,
     Arithmetic,
     Fanout,
-    LevelKind,
-    Ports,
     StorageLevel,
 )
 from codesign.arch.memory_device import DramUse, PagePolicy
@@ -31,6 +29,7 @@ from codesign.arch.technology_files import technology_beside
 from codesign.core.errors import UserError
 from codesign.core.fields import Fields
 from codesign.core.json_types import JsonObject
+from codesign.core.specs import changed
 
 _ROLES = ("input", "weight", "output")
 
@@ -62,25 +61,8 @@ def _read_level(value: Any, place: str, where: str) -> StorageLevel:
     fields = Fields(value, place)
     name = fields.text("name")
     fields.where = f"{where}: level {name!r}"
-    kind = fields.choice("kind", LevelKind.SRAM)
     word_bits = fields.integer("word_bits", 16, least=1)
     keep = fields.names("keep", None)
-    level = {
-        "name": name,
-        "kind": kind,
-        "capacity_bytes": _capacity(fields, word_bits),
-        "word_bits": word_bits,
-        "one_element_per_word": fields.flag("one_element_per_word", False),
-        "keep": frozenset(_ROLES if keep is None else keep),
-        "read_bandwidth_words_per_cycle": _bandwidth(fields, "read_", word_bits),
-        "write_bandwidth_words_per_cycle": _bandwidth(fields, "write_", word_bits),
-        "ports": fields.choice("ports", Ports.SEPARATE),
-        "banks": fields.integer("banks", 1, least=1),
-        "energy": _read_energy(fields.child("energy")) if fields.has("energy") else None,
-        "area_mm2": fields.number("area_mm2", None, least=0),
-        "leakage_mw": fields.number("leakage_mw", None, least=0),
-        "sparsity": sparsity_from_json(fields.child("sparsity")) if fields.has("sparsity") else NO_SPARSITY,
-    }
     if isinstance(children := fields.raw("fanout", None), int | float):
         raise UserError(
             f"`fanout` must say how many children stand along x and y, got {children}",
@@ -88,13 +70,19 @@ def _read_level(value: Any, place: str, where: str) -> StorageLevel:
             hint=f"e.g. fanout: {{x: {children:g}}} for a row, or {{x: 4, y: 4}}",
         )
     try:
-        level["fanout"] = _read_fanout(fields.child("fanout"))
-        level["dram"] = _read_dram(fields)
+        fanout, dram = _read_fanout(fields.child("fanout")), _read_dram(fields)
     except UserError as error:
         raise error.within(fields.where) from None
-    fields.finish()
+    level = {
+        "capacity_bytes": _capacity(fields, word_bits),
+        "keep": frozenset(_ROLES if keep is None else keep),
+        "read_bandwidth_words_per_cycle": _bandwidth(fields, "read_", word_bits),
+        "write_bandwidth_words_per_cycle": _bandwidth(fields, "write_", word_bits),
+        "energy": _read_energy(fields.child("energy")) if fields.has("energy") else None,
+        "sparsity": sparsity_from_json(fields.child("sparsity")) if fields.has("sparsity") else NO_SPARSITY,
+    }
     try:
-        return StorageLevel(**level)
+        return fields.record(StorageLevel, name=name, fanout=fanout, dram=dram, **level)
     except UserError as error:
         raise error.within(where) from None
 
@@ -184,43 +172,29 @@ def _read_pair(value: Any, where: str) -> tuple[int, int, float]:
 
 def architecture_to_json(architecture: Architecture) -> JsonObject:
     """What stands under `architecture:`; `architecture_from_json` gives the same architecture back."""
-    value: JsonObject = {"name": architecture.name, "clock_hz": architecture.clock_hz}
-    if architecture.technology is not None:
-        value["technology"] = architecture.technology
-    for name in ("extra_area_mm2", "extra_leakage_mw"):
-        if getattr(architecture, name):
-            value[name] = getattr(architecture, name)
-    value["levels"] = [_write_level(level) for level in architecture.levels]
     mac = architecture.mac
-    arithmetic: JsonObject = {"name": mac.name, "bits": mac.bits}
-    arithmetic |= _given(mac, "energy_pj", "area_mm2", "leakage_mw")
+    arithmetic: JsonObject = {"name": mac.name, "bits": mac.bits, **changed(mac, "name", "bits", "by_width")}
     if mac.by_width:
         arithmetic["by_width"] = [{"bits": [a, b], "energy_pj": energy} for a, b, energy in mac.by_width]
-    if mac.unpack_pj:
-        arithmetic["unpack_pj"] = mac.unpack_pj
-    if mac.zeros is not None:
-        arithmetic["zeros"] = mac.zeros.value
-    return {**value, "mac": arithmetic}
+    return {
+        "name": architecture.name,
+        "clock_hz": architecture.clock_hz,
+        **changed(architecture, "name", "clock_hz", "levels", "mac"),
+        "levels": [_write_level(level) for level in architecture.levels],
+        "mac": arithmetic,
+    }
 
 
 def _write_level(level: StorageLevel) -> JsonObject:
     value: JsonObject = {"name": level.name, "kind": level.kind.value, "word_bits": level.word_bits}
-    if level.one_element_per_word:
-        value["one_element_per_word"] = True
-    value |= _given(level, "capacity_bytes", "read_bandwidth_words_per_cycle", "write_bandwidth_words_per_cycle")
-    if level.ports is not Ports.SEPARATE:
-        value["ports"] = level.ports.value
+    value |= changed(level, *value, "keep", "energy", "fanout", "dram", "sparsity")
     value["keep"] = [r for r in _ROLES if r in level.keep] + sorted(level.keep - set(_ROLES))
-    if level.banks != 1:
-        value["banks"] = level.banks
     if level.energy is not None:
-        value["energy"] = _given(level.energy, "read_pj", "fill_pj", "update_pj")
-    value |= _given(level, "area_mm2", "leakage_mw")
+        value["energy"] = dict(vars(level.energy))
     fanout = level.fanout
     below: JsonObject = {"x": fanout.x, "y": fanout.y, "links": fanout.links.value}
+    below |= changed(fanout, *below, "mesh")
     value["fanout"] = below
-    if fanout.hop_pj_per_bit:
-        below["hop_pj_per_bit"] = fanout.hop_pj_per_bit
     if level.sparsity != NO_SPARSITY:
         value["sparsity"] = sparsity_to_json(level.sparsity)
     if fanout.mesh is not None:
@@ -232,7 +206,3 @@ def _write_level(level: StorageLevel) -> JsonObject:
         if level.dram.layouts:
             value["layout"] = dict(level.dram.layouts)
     return value
-
-
-def _given(source: object, *names: str) -> JsonObject:
-    return {name: getattr(source, name) for name in names if getattr(source, name) is not None}

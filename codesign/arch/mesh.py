@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from codesign.core.checks import check_numbers
 from codesign.core.errors import UserError
+from codesign.core.specs import at_least
 
 _MOST_VIRTUAL_CHANNELS = 12
 
@@ -34,10 +35,10 @@ class MeshLinks:
     height: int = field(metadata={"minimum": 1})
     parents: tuple[int, ...] = (0,)
     trees: bool = True
-    flit_bits: int = field(default=64, metadata={"minimum": 1})
-    packet_flits: int = field(default=8, metadata={"minimum": 1})
-    virtual_channels: int = field(default=4, metadata={"minimum": 1})
-    buffer_flits: int = field(default=8, metadata={"minimum": 1})
+    flit_bits: int = at_least(1, 64)
+    packet_flits: int = at_least(1, 8)
+    virtual_channels: int = at_least(1, 4)
+    buffer_flits: int = at_least(1, 8)
     routing_cycles: int = 1
     speculative: bool = False
     credit_cycles: int = 0

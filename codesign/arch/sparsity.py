@@ -4,10 +4,11 @@ The terms are Sparseloop's (Wu et al., MICRO 2022): representation formats, gati
 written down in docs/reference/sparsity.md.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
 from codesign.core.errors import UserError
+from codesign.core.specs import at_least
 
 
 class RankFormat(Enum):
@@ -51,8 +52,8 @@ class Rank:
     """
 
     format: RankFormat
-    metadata_bits: int | None = field(default=None, metadata={"minimum": 0})
-    payload_bits: int | None = field(default=None, metadata={"minimum": 0})
+    metadata_bits: int | None = at_least(0)
+    payload_bits: int | None = at_least(0)
     dims: frozenset[str] = frozenset()
 
 
@@ -136,8 +137,8 @@ class LevelSparsity:
 
     formats: tuple[TensorFormat, ...] = ()
     actions: tuple[ZeroAction, ...] = ()
-    metadata_bits: int = field(default=8, metadata={"minimum": 1})
-    metadata_word_bits: int | None = field(default=None, metadata={"minimum": 1})
+    metadata_bits: int = at_least(1, 8)
+    metadata_word_bits: int | None = at_least(1)
 
     def __post_init__(self) -> None:
         names = [f.tensor for f in self.formats]

@@ -12,6 +12,7 @@ from codesign.arch.sparsity import LevelSparsity, Rank, RankFormat, TensorFormat
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.fields import Fields
 from codesign.core.json_types import JsonObject
+from codesign.core.specs import changed
 
 
 def sparsity_from_json(fields: Fields) -> LevelSparsity:
@@ -64,22 +65,16 @@ def sparsity_to_json(sparsity: LevelSparsity) -> JsonObject:
     if sparsity.formats:
         value["formats"] = {f.tensor: _write_format(f) for f in sparsity.formats}
     if sparsity.actions:
-        value["actions"] = [
-            {"kind": a.kind.value, "follower": a.follower, **({"leaders": list(a.leaders)} if a.leaders else {})}
-            for a in sparsity.actions
-        ]
+        value["actions"] = [changed(action) for action in sparsity.actions]
     return value
 
 
 def _write_format(kept: TensorFormat) -> JsonObject:
-    ranks = []
-    for rank in kept.ranks:
-        one: JsonObject = {"format": rank.format.value}
-        for name in ("metadata_bits", "payload_bits"):
-            if getattr(rank, name) is not None:
-                one[name] = getattr(rank, name)
-        ranks.append(one | ({"dims": sorted(rank.dims)} if rank.dims else {}))
-    value: JsonObject = {"ranks": ranks, "inner_to_outer": kept.inner_to_outer, "flat": kept.flat}
+    value: JsonObject = {
+        "ranks": [changed(rank) for rank in kept.ranks],
+        "inner_to_outer": kept.inner_to_outer,
+        "flat": kept.flat,
+    }
     if kept.where_zeros:
         value["where_zeros"] = True
     return value

@@ -6,7 +6,7 @@ docs/reference/technology.md), and `SteppedSram`, constants per class of capacit
 
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,22 +15,6 @@ from codesign.core.checks import check_numbers
 from codesign.core.errors import UserError
 
 Number = TypeVar("Number", float, npt.NDArray[np.float64])
-
-
-class SramModel(Protocol):
-    """What a technology needs to know of SRAM. Figures are of one memory, all its banks together."""
-
-    def read_pj(self, capacity_bytes: float, word_bits: int, banks: int) -> float:
-        """Energy to read one word from one bank."""
-
-    def write_pj(self, capacity_bytes: float, word_bits: int, banks: int) -> float:
-        """Energy to write one word to one bank."""
-
-    def leakage_mw(self, capacity_bytes: float, word_bits: int, banks: int) -> float:
-        """Static power."""
-
-    def area_mm2(self, capacity_bytes: float, word_bits: int, banks: int) -> float:
-        """Area."""
 
 
 @dataclass(frozen=True)
@@ -234,3 +218,7 @@ class SteppedSram:
     def area_mm2(self, capacity_bytes: float, word_bits: int, banks: int) -> float:
         """Area."""
         return self.area_scale * self._step(capacity_bytes).area_um2_per_byte * capacity_bytes * 1e-6
+
+
+SramModel = FittedSram | SteppedSram
+"""What a technology needs to know of SRAM. Figures are of one memory, all its banks together."""

@@ -17,7 +17,7 @@ from codesign.arch.architecture import (
 )
 from codesign.arch.dram import REFERENCE_BURST_BYTES, DramType, dram_energy_pj_per_bit
 from codesign.arch.logic import ArithmeticTable, Registers, Wires, accumulator_bits, mac_area_mm2, mac_energy_pj
-from codesign.arch.netlists import OPERAND_BITS, NetlistAreas, array_level, logic_shape
+from codesign.arch.netlists import OPERAND_BITS, ROLES, NetlistAreas, array_level, logic_shape
 from codesign.arch.provenance import Origin
 from codesign.arch.sram import SramModel
 from codesign.core.errors import UserError, unknown_name
@@ -25,8 +25,6 @@ from codesign.core.errors import UserError, unknown_name
 DMA_CONTROL_GATES = 25_000
 """Control of a DMA engine, in two-input NANDs. An assumption: the order of size of published engines (T. Benz et al., "A
 High-performance, Energy-efficient Modular DMA Engine Architecture", IEEE Trans. Computers 73(1), 2024)."""
-
-_ROLES = frozenset({"input", "weight", "output"})
 
 
 @dataclass(frozen=True)
@@ -222,7 +220,7 @@ def link_bits(architecture: Architecture, level_index: int) -> int:
     mac = architecture.mac
     width = 0
     for role, mac_bits in (("input", mac.bits), ("weight", mac.bits), ("output", accumulator_bits(mac.bits))):
-        inner = (v for v in architecture.levels[level_index + 1 :] if role in v.keep or not v.keep <= _ROLES)
+        inner = (v for v in architecture.levels[level_index + 1 :] if role in v.keep or not v.keep <= ROLES)
         port = next(inner, None)
         width += mac_bits if port is None else port.word_bits
     return width

@@ -14,7 +14,7 @@ from codesign.arch.logic import ArithmeticPoint, ArithmeticTable, Registers, Wir
 from codesign.arch.netlists import NetlistAreas
 from codesign.arch.provenance import Origin, Provenance, provenance_json
 from codesign.arch.scaling import NODE_RANGE_NM, area_factor, energy_factor, wire_energy_factor
-from codesign.arch.sram import AccessFit, AreaFit, FittedSram, LeakageFit, SramStep, SteppedSram
+from codesign.arch.sram import AccessFit, AreaFit, FittedSram, LeakageFit, SramModel, SramStep, SteppedSram
 from codesign.arch.technology import Technology
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.fields import Fields
@@ -149,7 +149,7 @@ _KINDS = {"sram": Provenance.FITTED}
 """What parts are at their own node: CACTI's curves are fitted, the others are taken from publications."""
 
 
-def _origins(table: Fields, technology: Technology, sram: FittedSram | SteppedSram) -> tuple[Origin, ...]:
+def _origins(table: Fields, technology: Technology, sram: SramModel) -> tuple[Origin, ...]:
     """Where the parts come from; what was stated for another node is scaled."""
     found = []
     for part in ("arithmetic", "registers", "wires"):
@@ -184,7 +184,7 @@ def provenance_of(technology: str | None) -> JsonObject:
     return provenance_json(technology, technology_origins(technology))
 
 
-def _read_sram(table: Fields, node_nm: float) -> FittedSram | SteppedSram:
+def _read_sram(table: Fields, node_nm: float) -> SramModel:
     """The section nearest to the node, scaled to it; sections may be one or a list."""
     value = table.raw("sram")
     entries = value if isinstance(value, list) else [value]
@@ -196,9 +196,9 @@ def _read_sram(table: Fields, node_nm: float) -> FittedSram | SteppedSram:
     return replace(nearest, energy_scale=energy, area_scale=area, leakage_scale=energy)  # leakage by rule T2
 
 
-def _read_sram_section(section: Fields) -> FittedSram | SteppedSram:
+def _read_sram_section(section: Fields) -> SramModel:
     node_nm, source = section.number("node_nm", above=0), section.text("source")
-    model: FittedSram | SteppedSram
+    model: SramModel
     if section.has("steps"):
         steps = (Fields(item, f"{section.where}, step").record(SramStep) for item in section.items("steps"))
         model = SteppedSram(node_nm, source, tuple(steps))

@@ -6,7 +6,7 @@ from enum import Enum
 
 from codesign.arch.architecture import Architecture
 from codesign.arch.logic import ArithmeticTable
-from codesign.arch.sparsity import LevelSparsity, Rank, RankFormat, TensorFormat, ZeroAction, ZeroKind
+from codesign.arch.sparsity import Rank, RankFormat, TensorFormat, ZeroAction, ZeroKind
 from codesign.core.errors import UserError
 
 RUN_LENGTH_BITS = 4
@@ -116,9 +116,6 @@ def zero_unit(
     )
     actions = tuple(ZeroAction(kind, f, tuple(x for x in leaders if x != f)) for f in followers)
     *outer, inner = architecture.levels
-    inner = replace(inner, sparsity=_with_actions(inner.sparsity, actions))
+    known = replace(inner.sparsity, actions=(*inner.sparsity.actions, *actions))
+    inner = replace(inner, sparsity=known)
     return replace(architecture, levels=(*outer, inner), mac=unit)
-
-
-def _with_actions(sparsity: LevelSparsity, actions: tuple[ZeroAction, ...]) -> LevelSparsity:
-    return replace(sparsity, actions=(*sparsity.actions, *actions))

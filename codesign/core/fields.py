@@ -5,6 +5,7 @@ import math
 import types
 from collections.abc import Mapping
 from enum import Enum
+from functools import cache
 from typing import Any, Final, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from codesign.core.errors import UserError, closest, member_of, unknown_name
@@ -130,14 +131,11 @@ class Fields:
         Raises:
             UserError: A key is unknown or missing, or a value is of the wrong kind, out of range, or refused by the class.
         """
-        hints = get_type_hints(kind)
-        for item in dataclasses.fields(cast(Any, kind)):
-            if not item.init or item.name in given:
-                continue
-            if self.has(item.name) or (is_needed(item) and type(None) not in get_args(hints[item.name])):
-                given[item.name] = self._typed(item.name, hints[item.name], item.metadata)
-            elif is_needed(item):
-                given[item.name] = None
+        for item, hint, default in _shape(cast(Any, kind)):
+            if item.name not in given and (default is _REQUIRED or self.has(item.name)):
+                given[item.name] = self._typed(item.name, hint, item.metadata)
+            elif default is None:
+                given.setdefault(item.name, None)
         self.finish()
         try:
             return kind(**given)
@@ -146,9 +144,15 @@ class Fields:
 
     def _typed(self, key: str, hint: Any, bounds: Mapping[str, Any]) -> Any:
         """The value under a key, of the type that a field of a dataclass has."""
+        if hint is str:
+            return self.text(key)
+        if hint is int:
+            return self.integer(key, least=bounds.get("minimum"))
+        if hint is float:
+            return self.number(key, least=bounds.get("minimum"), above=bounds.get("above"))
+        if hint is bool:
+            return self.flag(key)
         origin, inner = get_origin(hint), get_args(hint)
-        if origin in (Union, types.UnionType):  # of a type and None
-            return self._typed(key, next(k for k in inner if k is not type(None)), bounds)
         if dataclasses.is_dataclass(hint):
             value = self.raw(key)
             return Fields(value, f"{self.where}, `{key}`", loose=self._loose).record(cast(type[Any], hint))
@@ -161,21 +165,17 @@ class Fields:
         if origin in (tuple, frozenset):
             value = self.raw(key)
             items = value if isinstance(value, list | tuple) else [value]  # a single one needs no brackets
-            for item in items:
-                if inner[0] is str and not isinstance(item, str):
-                    raise self._wrong(key, "a text", item)
+            if inner[0] is str:
+                for item in items:
+                    if not isinstance(item, str):
+                        raise self._wrong(key, "a text", item)
+                return origin(items)
             return origin(Fields({key: item}, self.where)._typed(key, inner[0], {}) for item in items)
         if origin is Literal:
             if (value := self.raw(key)) not in inner:
                 raise unknown_name(f"`{key}`", str(value), inner, where=self.where)
             return value
-        if isinstance(hint, type) and issubclass(hint, Enum):
-            return member_of(hint, self.text(key), f"`{key}`", self.where)
-        if hint is int:
-            return self.integer(key, least=bounds.get("minimum"))
-        if hint is float:
-            return self.number(key, least=bounds.get("minimum"), above=bounds.get("above"))
-        return self.flag(key) if hint is bool else self.text(key)
+        return member_of(hint, self.text(key), f"`{key}`", self.where)
 
     def items(self, key: str, default: Any = _REQUIRED) -> Any:
         """The list that a key holds."""
@@ -239,6 +239,20 @@ class Fields:
 
     def _wrong(self, key: str, expected: str, value: Any) -> UserError:
         return UserError(f"`{key}` must be {expected}, got {describe(value)}", where=self.where)
+
+
+@cache
+def _shape(kind: type[Any]) -> list[tuple[dataclasses.Field[Any], Any, object]]:
+    """Fields of a dataclass, their types without None, and `_REQUIRED`, None, or that the class has another default."""
+    found: list[tuple[dataclasses.Field[Any], Any, object]] = []
+    hints = get_type_hints(kind)
+    for item in (f for f in dataclasses.fields(kind) if f.init):
+        hint, default = hints[item.name], _REQUIRED if is_needed(item) else item.default
+        if get_origin(hint) in (Union, types.UnionType):  # of a type and None
+            hint = next(k for k in get_args(hint) if k is not type(None))
+            default = None if default is _REQUIRED else default
+        found.append((item, hint, default))
+    return found
 
 
 def is_needed(item: dataclasses.Field[Any]) -> bool:

@@ -5,7 +5,8 @@ other specifications. What its files may hold follows from its types, and what i
 said twice.
 """
 
-from dataclasses import field, fields, is_dataclass
+from dataclasses import MISSING, field, fields, is_dataclass
+from enum import Enum
 from typing import Any, TypeVar, cast, get_type_hints
 
 from codesign.core.errors import unknown_name
@@ -15,7 +16,7 @@ from codesign.core.json_types import JsonObject
 S = TypeVar("S")
 
 
-def at_least(least: int, default: int | None = None) -> Any:
+def at_least(least: float, default: float | None = None) -> Any:
     """A field of a specification that holds a number of at least so much."""
     return field(default=default, metadata={"minimum": least})
 
@@ -36,10 +37,27 @@ def spec_to_json(spec: Any) -> JsonObject:
     return found
 
 
+def changed(record: Any, *apart: str) -> JsonObject:
+    """The fields of a dataclass that are not as by default, as its file holds them; without those named."""
+    found: JsonObject = {}
+    for item in fields(record):
+        value = getattr(record, item.name)
+        default = item.default if item.default_factory is MISSING else item.default_factory()
+        if item.name not in apart and value != default:
+            found[item.name] = plain(value)
+    return found
+
+
 def plain(value: Any) -> Any:
     """A value of a field as its file holds it."""
+    if value is None or isinstance(value, str | int | float | dict):
+        return value
     if is_dataclass(value):
         return spec_to_json(value)
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, frozenset):
+        return sorted(value)
     return [plain(v) for v in value] if isinstance(value, tuple) else value
 
 

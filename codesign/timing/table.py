@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from codesign.arch.architecture import Architecture, LevelKind
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.fields import Fields
+from codesign.core.files import read_structured
 from codesign.core.json_types import JsonObject
+from codesign.core.specs import at_least, changed
 from codesign.timing.derive import Machine
 
 TABLES = Path(__file__).parent / "tables"
@@ -67,13 +68,13 @@ class LevelTiming:
 
     level: str
     transfers: Transfers = Transfers.TILE
-    buffers: int | None = None
+    buffers: int | None = at_least(1)
     swap: Swap = Swap.TILE
     retain: bool = True
-    read_startup_cycles: float = 0.0
-    write_startup_cycles: float = 0.0
-    latency_cycles: float = 0.0
-    early_release_cycles: float = 0.0
+    read_startup_cycles: float = at_least(0, 0.0)
+    write_startup_cycles: float = at_least(0, 0.0)
+    latency_cycles: float = at_least(0, 0.0)
+    early_release_cycles: float = at_least(0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -97,12 +98,12 @@ class Timing:
 
     name: str
     levels: tuple[LevelTiming, ...] = ()
-    fill_drain_cycles: float = 0.0
-    issue_cycles: float = 0.0
-    command_queue: int = 2
-    steps_in_flight: int | None = None
-    run_cycles: float = 0.0
-    batch_outputs: int | None = None
+    fill_drain_cycles: float = at_least(0, 0.0)
+    issue_cycles: float = at_least(0, 0.0)
+    command_queue: int = at_least(1, 2)
+    steps_in_flight: int | None = at_least(1)
+    run_cycles: float = at_least(0, 0.0)
+    batch_outputs: int | None = at_least(2)
     overlap: Overlap = Overlap.EVENTS
     constants: tuple[tuple[str, float], ...] = ()
     source: str = ""
@@ -147,43 +148,19 @@ def timing_from_json(value: Any, where: str) -> Timing:
         UserError: A key is unknown, or a figure is missing, negative or of the wrong kind.
     """
     fields = Fields(value, f"{where}: timing")
-    name = fields.text("name")
     levels = tuple(_read_level(item, where) for item in fields.items("levels", []))
     constants = fields.raw("constants", {})
     if not isinstance(constants, dict):
         raise UserError("`constants` must be names and numbers", where=where)
     inner = Fields(constants, f"{where}: timing, `constants`")
     figures = tuple((key, inner.number(key, least=0)) for key in constants)
-    timing = Timing(
-        name=name,
-        levels=levels,
-        command_queue=fields.integer("command_queue", 2, least=1),
-        steps_in_flight=fields.integer("steps_in_flight", None, least=1),
-        batch_outputs=fields.integer("batch_outputs", None, least=2),
-        overlap=fields.choice("overlap", Overlap.EVENTS),
-        constants=figures,
-        source=fields.text("source", ""),
-        fitted_on=fields.text("fitted_on", ""),
-        **{key: fields.number(key, 0.0, least=0) for key in _WHOLE_CYCLES},
-    )
-    fields.finish()
-    return timing
+    return fields.record(Timing, levels=levels, constants=figures)
 
 
 def _read_level(value: Any, where: str) -> LevelTiming:
     fields = Fields(value, f"{where}: timing, a level")
-    name = fields.text("level")
-    fields.where = f"{where}: timing, level {name!r}"
-    level = LevelTiming(
-        level=name,
-        transfers=fields.choice("transfers", Transfers.TILE),
-        buffers=fields.integer("buffers", None, least=1),
-        swap=fields.choice("swap", Swap.TILE),
-        retain=fields.flag("retain", True),
-        **{key: fields.number(key, 0.0, least=0) for key in _LEVEL_CYCLES},
-    )
-    fields.finish()
-    return level
+    fields.where = f"{where}: timing, level {fields.text('level')!r}"
+    return fields.record(LevelTiming)
 
 
 def timing_to_json(timing: Timing) -> JsonObject:
@@ -199,18 +176,9 @@ def timing_to_json(timing: Timing) -> JsonObject:
     if timing.overlap is not plain.overlap:
         value["overlap"] = timing.overlap.value
     if timing.levels:
-        value["levels"] = [_level_to_json(level) for level in timing.levels]
+        value["levels"] = [changed(level) for level in timing.levels]
     if timing.constants:
         value["constants"] = dict(timing.constants)
-    return value
-
-
-def _level_to_json(level: LevelTiming) -> JsonObject:
-    value: JsonObject = {"level": level.level}
-    plain = LevelTiming(level.level)
-    for key, item in vars(level).items():
-        if key != "level" and item != getattr(plain, key):
-            value[key] = item.value if isinstance(item, Enum) else item
     return value
 
 
@@ -220,14 +188,7 @@ def read_timing(path: str | Path) -> Timing:
     Raises:
         UserError: There is no such file, or it is no timing table.
     """
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"cannot read the timing table: {error.strerror}", where=str(path)) from None
-    try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise UserError(f"not YAML: {str(error).splitlines()[0]}", where=str(path)) from None
+    value = read_structured(path)
     if not isinstance(value, dict) or "timing" not in value:
         raise UserError("expected `timing:` at the top", where=str(path))
     return timing_from_json(value["timing"], str(path))

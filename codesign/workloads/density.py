@@ -18,7 +18,7 @@ models.
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import ClassVar, final
 
 import numpy as np
@@ -26,6 +26,7 @@ import numpy.typing as npt
 
 from codesign.core.errors import UserError
 from codesign.core.json_types import JsonObject
+from codesign.core.specs import spec_to_json
 
 Extents = tuple[int, ...]
 """Elements along each axis of a tensor or of a tile of it."""
@@ -79,8 +80,7 @@ class Density(ABC):
 
     def to_json(self) -> JsonObject:
         """The form of problem files: the name of the model, and its fields."""
-        values = ((item.name, getattr(self, item.name)) for item in fields(self))  # type: ignore[arg-type]
-        return {"model": self.model, **{name: list(v) if isinstance(v, tuple) else v for name, v in values}}
+        return {"model": self.model, **spec_to_json(self)}
 
     def along(self, axis: int, whole: Extents) -> Floats:
         """Fraction of non-zeros in each slice of an axis."""

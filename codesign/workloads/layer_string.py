@@ -1,58 +1,44 @@
 """Layers on the command line: ``conv K=64 C=64 P=56 Q=56 R=3 S=3 stride=2``, ``gemm M=128 N=768 K=768``."""
 
+import inspect
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.workloads import operators
 from codesign.workloads.computation import Computation
 
-_Sizes = Mapping[str, int]
-_Pairs = Mapping[str, tuple[int, int]]
+
+def _depthwise(
+    *,
+    C: int,
+    P: int,
+    Q: int,
+    R: int = 1,
+    S: int = 1,
+    N: int = 1,
+    multiplier: int = 1,
+    stride: operators.Pair = 1,
+    dilation: operators.Pair = 1,
+) -> Computation:
+    return operators.conv2d(K=C * multiplier, C=C, P=P, Q=Q, R=R, S=S, N=N, G=C, stride=stride, dilation=dilation)
 
 
-@dataclass(frozen=True)
-class _Form:
-    """What may follow the name of an operator.
-
-    Args:
-        required: Sizes that must be given.
-        optional: Sizes that may be, with their defaults.
-        pairs: Fields of one number or two (height, width).
-        make: The computation.
-    """
-
-    required: tuple[str, ...]
-    make: Callable[[_Sizes, _Pairs], Computation]
-    optional: tuple[tuple[str, int], ...] = ()
-    pairs: tuple[str, ...] = ()
-
-
-def _conv(sizes: _Sizes, pairs: _Pairs) -> Computation:
-    names = ("N", "K", "C", "P", "Q", "R", "S", "G")
-    n, k, c, p, q, r, s, g = (sizes[name] for name in names)
-    return operators.conv2d(N=n, K=k, C=c, P=p, Q=q, R=r, S=s, G=g, stride=pairs["stride"], dilation=pairs["dilation"])
-
-
-def _depthwise(sizes: _Sizes, pairs: _Pairs) -> Computation:
-    channels = sizes["C"]
-    return _conv({**sizes, "K": channels * sizes["multiplier"], "G": channels}, pairs)
-
-
-_CONV_OPTIONS = (("R", 1), ("S", 1), ("N", 1))
-_WINDOW = ("stride", "dilation")
-
-_FORMS = {
-    "conv": _Form(("K", "C", "P", "Q"), _conv, (*_CONV_OPTIONS, ("G", 1)), _WINDOW),
-    "dwconv": _Form(("C", "P", "Q"), _depthwise, (*_CONV_OPTIONS, ("multiplier", 1)), _WINDOW),
-    "gemm": _Form(("M", "N", "K"), lambda s, _: operators.gemm(M=s["M"], N=s["N"], K=s["K"])),
-    "gemv": _Form(("M", "K"), lambda s, _: operators.gemv(M=s["M"], K=s["K"])),
-    "bmm": _Form(("B", "M", "N", "K"), lambda s, _: operators.batched_matmul(B=s["B"], M=s["M"], N=s["N"], K=s["K"])),
-    "dot": _Form(("K",), lambda s, _: operators.dot(K=s["K"])),
-    "ttm": _Form(("M", "N", "K", "L"), lambda s, _: operators.ttm(M=s["M"], N=s["N"], K=s["K"], L=s["L"])),
-    "mttkrp": _Form(("M", "N", "K", "L"), lambda s, _: operators.mttkrp(M=s["M"], N=s["N"], K=s["K"], L=s["L"])),
+_FORMS: dict[str, Callable[..., Computation]] = {
+    "conv": operators.conv2d,
+    "dwconv": _depthwise,
+    "gemm": operators.gemm,
+    "gemv": operators.gemv,
+    "bmm": operators.batched_matmul,
+    "dot": operators.dot,
+    "ttm": operators.ttm,
+    "mttkrp": operators.mttkrp,
 }
+"""Operators by name; the parameters of each are the fields that may follow."""
+
+_PAIRS = ("stride", "dilation")
+"""Fields of one number or two (height, width)."""
+
 _ALIASES = {"conv2d": "conv", "depthwise": "dwconv", "matmul": "gemm", "batched_matmul": "bmm"}
 _WIDTHS = ("bits", "partial_bits")
 
@@ -95,9 +81,9 @@ def _parse_form(text: str) -> Computation:
     name = _ALIASES.get(name, name)
     if name not in _FORMS:
         raise unknown_name("operator", words[0], [*_FORMS, *_ALIASES])
-    form = _FORMS[name]
-    defaults = dict(form.optional)
-    known = {f.lower(): f for f in (*form.required, *defaults, *form.pairs, *_WIDTHS)}
+    parameters = inspect.signature(_FORMS[name]).parameters.values()
+    form = {p.name: p.default is p.empty for p in parameters if p.kind is p.KEYWORD_ONLY}
+    known = {f.lower(): f for f in (*form, *_WIDTHS)}
     fields: dict[str, str] = {}
     for given, value in _fields(words[1:]).items():
         field = known.get(given.lower())
@@ -107,12 +93,12 @@ def _parse_form(text: str) -> Computation:
             raise UserError(f"`{field}` is given twice")
         fields[field] = value
     bits, partial_bits = _take_widths(fields)
-    missing = [f for f in form.required if f not in fields]
+    required = [f for f, needed in form.items() if needed]
+    missing = [f for f in required if f not in fields]
     if missing:
-        raise UserError(f"{name} needs {', '.join(form.required)}; missing: {', '.join(missing)}")
-    sizes = {f: _integer(f, fields[f]) if f in fields else defaults[f] for f in (*form.required, *defaults)}
-    pairs = {f: _pair(f, fields.get(f, "1")) for f in form.pairs}
-    return form.make(sizes, pairs).with_bits(bits, partial_bits)
+        raise UserError(f"{name} needs {', '.join(required)}; missing: {', '.join(missing)}")
+    sizes = {f: _pair(f, text) if f in _PAIRS else _integer(f, text) for f, text in fields.items()}
+    return _FORMS[name](**sizes).with_bits(bits, partial_bits)
 
 
 def _fields(words: list[str]) -> dict[str, str]:

@@ -6,6 +6,7 @@ import json
 from codesign.core.errors import UserError
 from codesign.core.fields import Fields, describe
 from codesign.core.json_types import JsonObject
+from codesign.core.specs import changed
 from codesign.workloads.files import computation_from_json, computation_to_json
 from codesign.workloads.network import Network, NetworkTensor, Operator, Window
 
@@ -65,30 +66,10 @@ def _tensor_to_json(tensor: NetworkTensor) -> JsonObject:
 
 
 def _operator_to_json(operator: Operator) -> JsonObject:
-    window = operator.window
-    return _sparse(
-        {
-            "name": operator.name,
-            "kind": operator.kind.value,
-            "function": operator.function,
-            "inputs": list(operator.inputs),
-            "outputs": list(operator.outputs),
-            "computation": None if operator.computation is None else computation_to_json(operator.computation),
-            "operands": list(operator.operands),
-            "batch_dim": operator.batch_dim,
-            "operations": operator.operations,
-            "window": None
-            if window is None
-            else {
-                "kernel": list(window.kernel),
-                "stride": list(window.stride),
-                "dilation": list(window.dilation),
-                "padding": [list(p) for p in window.padding],
-            },
-            "fused": list(operator.fused),
-            "permutation": list(operator.permutation),
-        }
-    )
+    value = changed(operator, "computation")
+    if operator.computation is not None:
+        value["computation"] = computation_to_json(operator.computation)
+    return value
 
 
 def _network_from_json(value: object) -> Network:

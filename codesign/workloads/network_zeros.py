@@ -9,7 +9,7 @@ from typing import final
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.workloads.computation import Computation, Tensor
-from codesign.workloads.density import DENSE, Banded, Density, Structured, Uniform, check_density
+from codesign.workloads.density import DENSE, Banded, Density, Structured, Uniform
 from codesign.workloads.density_files import read_mask
 from codesign.workloads.network import Network, Operator
 from codesign.workloads.zero_file import KINDS, read_zeros
@@ -51,37 +51,30 @@ class TensorZeros:
         Raises:
             UserError: The amount is none, or does not fit the tensor.
         """
-        if self.amount == NO_ZEROS:
-            return DENSE
-        if blocks := _BLOCKS.fullmatch(self.amount):
-            return Structured(int(blocks[1]), int(blocks[2]), _summed_axis(computation, tensor))
-        if band := _BAND.fullmatch(self.amount):
-            return Banded(int(band[1]))
         if self.amount.endswith(_MASKS):
             return read_mask(Path(self.amount), f"zeros of {tensor.name!r}")
-        value = float(self.amount)
-        return DENSE if value == 1 else Uniform(value)
+        return _model(self.amount, _summed_axis(computation, tensor))
 
 
-def _checked(amount: str) -> str:
-    """An amount as it is.
+def _model(amount: str, axis: int = -1) -> Density:
+    """The model of an amount that is no mask, blocks of n:m along an axis.
 
     Raises:
         UserError: It is none.
     """
-    if amount == NO_ZEROS or amount.endswith(_MASKS) or _BAND.fullmatch(amount):
-        return amount
+    if amount == NO_ZEROS:
+        return DENSE
     if blocks := _BLOCKS.fullmatch(amount):
-        Structured(int(blocks[1]), int(blocks[2]))
-        return amount
+        return Structured(int(blocks[1]), int(blocks[2]), axis)
+    if band := _BAND.fullmatch(amount):
+        return Banded(int(band[1]))
     try:
         value = float(amount)
     except ValueError:
         raise UserError(
             f"zeros are written {NO_ZEROS}, as a density (0.35), as n:m (2:4), band:WIDTH or the file of a mask, got {amount!r}"
         ) from None
-    check_density(value)
-    return amount
+    return DENSE if value == 1 else Uniform(value)
 
 
 @final
@@ -119,7 +112,9 @@ class NetworkZeros:
                 raise UserError(f"zeros are written like weight=2:4 or conv1.weight=0.5,input=0.6, got {part!r}")
             if kind not in KINDS:
                 raise unknown_name("kind of tensor", kind, KINDS, where=f"zeros {part!r}")
-            found.append(TensorZeros(pattern or "*", kind, _checked(amount.strip())))
+            if not amount.strip().endswith(_MASKS):
+                _model(amount.strip())
+            found.append(TensorZeros(pattern or "*", kind, amount.strip()))
         return cls(text.strip(), tuple(found))
 
     @classmethod

@@ -5,6 +5,7 @@ from enum import Enum
 
 from codesign.core.checks import check_numbers
 from codesign.core.errors import UserError
+from codesign.core.specs import at_least
 
 
 class Standard(Enum):
@@ -138,10 +139,10 @@ class PowerDevice:
     burst_length: int = field(metadata={"minimum": 1})
     data_rate: int = field(metadata={"minimum": 1})
     width_bits: int = field(metadata={"minimum": 1})
-    row_bytes: int = field(default=1024, metadata={"minimum": 1})
+    row_bytes: int = at_least(1, 1024)
     rho: float = 1.0
-    ranks: int = field(default=1, metadata={"minimum": 1})
-    devices: int = field(default=1, metadata={"minimum": 1})
+    ranks: int = at_least(1, 1)
+    devices: int = at_least(1, 1)
     grouped: bool = False
     pair_offset: int = 0
     io_pj_per_bit: float = 0.0

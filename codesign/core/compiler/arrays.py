@@ -24,8 +24,10 @@ Index = Number | Span
 
 def _wrapped(b: Builder, index: Number, length: str) -> str:
     """An index from the front: negative ones count from the end."""
+    if index.type is FLOAT:
+        raise CompileError("a kernel indexes an array with a float", hint="write int(...)")
     if index.type not in (INT, BOOL):
-        index = b.cast(index, INT) if index.type is not FLOAT else _no_float()
+        index = b.cast(index, INT)
     if index.literal is not None:
         return index.ref if index.literal >= 0 else b.let(f"add i64 {length}, {index.ref}")
     ref = b.cast(index, INT).ref
@@ -34,10 +36,6 @@ def _wrapped(b: Builder, index: Number, length: str) -> str:
     negative = b.let(f"icmp slt i64 {ref}, 0")
     moved = b.let(f"add i64 {ref}, {length}")
     return b.let(f"select i1 {negative}, i64 {moved}, i64 {ref}")
-
-
-def _no_float() -> Number:
-    raise CompileError("a kernel indexes an array with a float", hint="write int(...)")
 
 
 def _limit(b: Builder, bound: Number, length: str) -> str:

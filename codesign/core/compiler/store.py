@@ -54,9 +54,7 @@ def _constant(name: str, value: object) -> bytes:
     """What a global number, tuple or array adds: kernels hold its value, wherever it was defined."""
     if isinstance(value, np.ndarray):
         return f"{name} {value.dtype} {value.shape}".encode() + value.tobytes()
-    if isinstance(value, int | float | np.generic) or (isinstance(value, tuple) and all(map(_is_plain, value))):
-        return f"{name} {value!r}".encode()
-    return b""
+    return f"{name} {value!r}".encode() if _is_plain(value) else b""
 
 
 def _is_plain(value: object) -> bool:

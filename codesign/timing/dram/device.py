@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.fields import Fields
+from codesign.core.files import read_structured
 from codesign.mapping.nest import IntArray
 from codesign.timing.dram.channel import (
     ACTIVATE,
@@ -298,15 +298,7 @@ def device_from_json(value: Any, where: str) -> DramDevice:
     timing = fields.child("timing")
     currents = fields.child("currents_ma")
     same = timing.integer("tRCD", None, least=0)
-    cycles = {
-        key: timing.integer(key, least=0)
-        for key in DramTiming.__dataclass_fields__
-        if key not in ("tRCDRD", "tRCDWR", "tPPD", "t32AW")
-    }
-    for key in ("tRCDRD", "tRCDWR"):
-        cycles[key] = timing.integer(key, least=0) if same is None else timing.integer(key, same, least=0)
-    cycles["tPPD"] = timing.integer("tPPD", 0, least=0)
-    cycles["t32AW"] = timing.integer("t32AW", 0, least=0)
+    delays = {} if same is None else {key: timing.integer(key, same, least=0) for key in ("tRCDRD", "tRCDWR")}
     try:
         device = DramDevice(
             name=name,
@@ -317,7 +309,7 @@ def device_from_json(value: Any, where: str) -> DramDevice:
             devices_per_rank=geometry.integer("devices_per_rank", 1, least=1),
             address_mapping=fields.text("address_mapping"),
             clock_ns=fields.number("clock_ns", above=0),
-            timing=DramTiming(**cycles),
+            timing=timing.record(DramTiming, **delays),
             vdd_v=fields.number("vdd_v", above=0),
             currents_ma=tuple(
                 (key, currents.number(key, least=0)) for key in ("IDD0", "IDD2N", "IDD3N", "IDD4W", "IDD4R", "IDD5AB")
@@ -332,20 +324,14 @@ def device_from_json(value: Any, where: str) -> DramDevice:
         )
     except UserError as error:
         raise error.within(fields.where) if error.where is None else error from None
-    for part in (fields, geometry, controller, timing, currents):
+    for part in (fields, geometry, controller, currents):
         part.finish()
     return device
 
 
 def read_devices(path: str | Path) -> dict[str, DramDevice]:
     """The devices of a YAML file with `devices:` at its top."""
-    try:
-        value = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"cannot read the DRAM table: {error.strerror}", where=str(path)) from None
-    except yaml.YAMLError as error:
-        raise UserError(f"not YAML: {str(error).splitlines()[0]}", where=str(path)) from None
-    entries = Fields(value, str(path)).items("devices")
+    entries = Fields(read_structured(path), str(path)).items("devices")
     found = [device_from_json(item, f"{path}: device {i + 1}") for i, item in enumerate(entries)]
     return {device.name: device for device in found}
 
