@@ -24,7 +24,7 @@ from codesign.core.labels.sweep import Array
 from codesign.mapping.looptree import Goal, Operator
 from codesign.scheduling.fused.alike import Front
 from codesign.scheduling.fused.operator_front import Limits
-from codesign.scheduling.fused.trace import Part
+from codesign.scheduling.fused.schedule import Part
 
 WINDOW_SHARE = 0.25
 """Share of the time left that one window takes at most."""
