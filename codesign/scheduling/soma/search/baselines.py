@@ -204,10 +204,8 @@ def single_layer_bytes(problem: Problem, layer: int, tiles: int) -> int | None:
     total = entry.weight_bytes + entry.constant_bytes + b * entry.K * h * w
     total += b * sum(math.prod(graph.external_inputs[e]) for e in entry.whole_ext_prevs)
     flags = problem.options.flags
-    edges = [(p, graph.layers[p].K, nw.IFMAP_EDGE) for p in entry.ifm_prevs]
+    edges = [(p, graph.layers[p].K, kind) for p, kind in entry.reads]
     edges += [(layer, graph.external_inputs[e][0], nw.IFMAP_EDGE) for e in entry.ext_prevs]
-    edges += [(p, graph.layers[p].K, nw.WEIGHT_EDGE) for p in entry.wgt_prevs]
-    edges += [(p, graph.layers[p].K, nw.WHOLE_EDGE) for p in entry.whole_prevs]
     shape = np.array([b, entry.K, h, w, ch, cw], np.int64)
     for producer, channels, edge in edges:
         nb, _c, nh, width = kf.requirement(graph.table, layer, edge, producer, shape, flags)

@@ -52,10 +52,7 @@ def earliest_ends(parsed: Parsed) -> IntArray:
     """``n``: smallest end of the living duration of each store (local consumers keep the default)."""
     graph = parsed.problem.graph
     group = {entry.layer: entry.group for entry in parsed.layers}
-    starts, users, _kinds = graph.consumers
-    local = np.zeros(len(graph.layers), bool)
-    for layer in range(len(graph.layers)):
-        local[layer] = any(group[int(u)] == group[layer] for u in users[starts[layer] : starts[layer + 1]])
+    local = np.array([any(group[u] == group[i] for u, _ in users) for i, users in enumerate(graph.readers)])
     rows = parsed.tensors
     return np.where(local[rows[:, LAYER]], rows[:, END], rows[:, USE] + 1)
 

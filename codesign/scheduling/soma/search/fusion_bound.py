@@ -87,14 +87,9 @@ class _Bound:
     def layers(self) -> tuple[Layer, ...]:
         return self.problem.graph.layers
 
-    @cached_property
+    @property
     def consumers(self) -> list[list[tuple[int, int]]]:
-        """For each layer its readers and the kinds of the edges."""
-        start, ids, kinds = self.problem.graph.consumers
-        return [
-            [(int(ids[e]), int(kinds[e])) for e in range(int(start[i]), int(start[i + 1]))]
-            for i in range(len(self.layers))
-        ]
+        return self.problem.graph.readers
 
     # ------------------------------------------------------------------ cover
 

@@ -58,24 +58,13 @@ class SearchOptions:
 
 
 @dataclass(frozen=True)
-class StageOne:
-    """The fusion stage's result: its scheme under the double-buffer rule (None: it needs prefetching to fit) and the effort."""
-
-    fusion: FusionScheme
-    double_buffer: Schedule | None
-    chain_latency_cycles: int
-    evaluations: int
-    legal: int
-    moves: dict[str, tuple[int, ...]]
-
-
-@dataclass(frozen=True)
 class Found:
     """The outcome of a search.
 
     Args:
         schedule: The best schedule.
-        stage1: What the fusion stage found.
+        stage1: What the fusion stage found: the schedule's scheme, and the effort of all chains.
+        double_buffer: That scheme under the double-buffer rule; None: it needs prefetching to fit.
         dram_evaluations: Proposals over DRAM attributes.
         dram_bound_cycles: Lower bound for these tiles under any DRAM attributes.
         seconds: Wall time of the search, compilation excluded.
@@ -85,7 +74,8 @@ class Found:
     """
 
     schedule: Schedule
-    stage1: StageOne
+    stage1: FusionResult
+    double_buffer: Schedule | None
     dram_evaluations: int
     dram_bound_cycles: int
     seconds: float
@@ -119,21 +109,8 @@ def warm_up() -> None:
     from codesign.scheduling.soma.model.layer_graph import Layer, LayerGraph, LayerType
     from codesign.scheduling.soma.model.rules import REFERENCE
 
-    layers = tuple(
-        Layer(
-            f"l{i}",
-            LayerType.CONV,
-            16,
-            8,
-            8,
-            16,
-            in_h=8,
-            in_w=8,
-            ifm_prevs=(i - 1,) if i else (),
-            ext_prevs=() if i else (0,),
-        )
-        for i in range(3)
-    )
+    first = Layer("l0", LayerType.CONV, 16, 8, 8, 16, in_h=8, in_w=8, ext_prevs=(0,))
+    layers = (first, *(replace(first, name=f"l{i}", ifm_prevs=(i - 1,), ext_prevs=()) for i in (1, 2)))
     problem = Problem(LayerGraph("warm-up", layers, ((16, 8, 8),)), 1, EDGE, REFERENCE)
     start = bl.coarse_start(problem)
     if isinstance(start, Invalid):
@@ -155,10 +132,14 @@ def finish(problem: Problem, fusion: FusionScheme) -> Schedule | Invalid:
 
 
 def _share(options: SearchOptions, problem: Problem, part: float) -> tuple[float | None, int | None]:
-    if options.budget.time_limit_s is None and options.budget.evaluations is None:
-        return None, max(int(default_rounds(problem) * part), 1)
-    seconds = None if options.budget.time_limit_s is None else options.budget.time_limit_s * part
-    return seconds, None if options.budget.evaluations is None else max(int(options.budget.evaluations * part), 1)
+    seconds, rounds = options.budget.time_limit_s, options.budget.evaluations
+    if seconds is None and rounds is None:
+        rounds = default_rounds(problem)
+    return None if seconds is None else seconds * part, None if rounds is None else max(int(rounds * part), 1)
+
+
+def _worth(objective: Objective, found: FusionResult | Schedule) -> float:
+    return objective.score(found.energy_pj, found.latency_cycles)
 
 
 def _run_fusion(
@@ -276,40 +257,29 @@ def _explore(
         with ThreadPoolExecutor(workers) as pool:
             outcomes = list(pool.map(run, range(options.chains)))
     found = [outcome for outcome in outcomes if outcome is not None]
-    return sorted(found, key=lambda r: objective.score(r.energy_pj, r.latency_cycles))
+    return sorted(found, key=lambda r: _worth(objective, r))
 
 
 def _finalists(
     problem: Problem, objective: Objective, options: SearchOptions, results: list[FusionResult], began: float
 ) -> tuple[Schedule, int]:
     """Anneal the DRAM attributes of the best few schemes; the first gets half the time."""
-    ranked = sorted(results, key=lambda r: objective.score(r.energy_pj, r.latency_cycles))
+    ranked = sorted(results, key=lambda r: _worth(objective, r))
     distinct = list({r.fusion: r for r in ranked}.values())[:FINALISTS]
-    left = (
-        None
-        if options.budget.time_limit_s is None
-        else max(options.budget.time_limit_s - (clock.wall_seconds() - began), 0.05 * options.budget.time_limit_s)
-    )
+    limit = options.budget.time_limit_s
+    left = None if limit is None else max(limit - (clock.wall_seconds() - began), 0.05 * limit)
     best: Schedule | None = None
     evaluations = 0
     for index, result in enumerate(distinct):
-        part = (
-            0.5
-            if index == 0 and len(distinct) > 1
-            else 1.0 / len(distinct)
-            if len(distinct) == 1
-            else 0.5 / (len(distinct) - 1)
-        )
+        part = 1.0 if len(distinct) == 1 else 0.5 if index == 0 else 0.5 / (len(distinct) - 1)
         begin = finish(problem, result.fusion)
         if isinstance(begin, Invalid):
             continue
         _, rounds = _share(options, problem, DRAM_SHARE * part)
-        limit = None if rounds is None else rounds * 20
-        done = _run_dram(begin, options.seed + 17 * index, (None if left is None else left * part, limit))
+        share = None if left is None else left * part, None if rounds is None else rounds * 20
+        done = _run_dram(begin, options.seed + 17 * index, share)
         evaluations += done.evaluations
-        if best is None or objective.score(done.schedule.energy_pj, done.schedule.latency_cycles) < objective.score(
-            best.energy_pj, best.latency_cycles
-        ):
+        if best is None or _worth(objective, done.schedule) < _worth(objective, best):
             best = done.schedule
     if best is None:
         raise RuntimeError("the fusion search returned no scheme that the evaluator accepts")
@@ -327,15 +297,15 @@ def _found(
         for name, row in result.moves.items():
             moves[name] = tuple(a + b for a, b in zip(moves.get(name, (0,) * len(row)), row, strict=True))
     plain = evaluate(problem, Encoding(fusion))
-    stage1 = StageOne(
-        fusion,
-        plain if isinstance(plain, Schedule) else None,
-        chosen.latency_cycles,
-        sum(r.evaluations for r in results),
-        sum(r.legal for r in results),
-        moves,
+    stage1 = replace(
+        chosen,
+        fusion=fusion,
+        evaluations=sum(r.evaluations for r in results),
+        legal=sum(r.legal for r in results),
+        moves=moves,
     )
-    return Found(best, stage1, dram_evaluations, stage2_bound(best.parsed), seconds, cpu_seconds)
+    buffered = plain if isinstance(plain, Schedule) else None
+    return Found(best, stage1, buffered, dram_evaluations, stage2_bound(best.parsed), seconds, cpu_seconds)
 
 
 def search_paper(problem: Problem, objective: Objective, options: SearchOptions) -> Found | Invalid:
@@ -377,7 +347,7 @@ def search_paper(problem: Problem, objective: Objective, options: SearchOptions)
         seconds, rounds = _share(options, problem, 0.06)
         done = _run_dram(begin, options.seed + index, (seconds, None if rounds is None else rounds * 20))
         dram_evaluations += done.evaluations
-        value = objective.score(done.schedule.energy_pj, done.schedule.latency_cycles)
+        value = _worth(objective, done.schedule)
         passes.append((limit, value))
         misses = 0 if best is None or value < best[0] else misses + 1
         if best is None or value < best[0]:
