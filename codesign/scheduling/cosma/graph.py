@@ -87,7 +87,6 @@ class GraphIndex:
         consumers: Per tensor the operators that read it, ascending.
         size_bytes: Per tensor.
         parameter_bytes: Per operator; all 0 when parameters stay out of the scratchpad.
-        predecessors: Per operator the mask of the makers of its inputs.
         ancestors: Per operator the mask of everything that must run before it.
         descendants: Per operator the mask of everything that must run after it.
     """
@@ -98,7 +97,6 @@ class GraphIndex:
     consumers: tuple[tuple[int, ...], ...]
     size_bytes: tuple[int, ...]
     parameter_bytes: tuple[int, ...]
-    predecessors: tuple[int, ...]
     ancestors: tuple[int, ...]
     descendants: tuple[int, ...]
 
@@ -157,17 +155,14 @@ class OperatorGraph:
         outputs = tuple(tuple(number[t] for t in o.outputs) for o in self.operators)
         producer = [0] * len(self.tensors)
         consumers: list[list[int]] = [[] for _ in self.tensors]
-        predecessors: list[int] = []
         ancestors: list[int] = []
         for position, (reads, makes) in enumerate(zip(inputs, outputs, strict=True)):
             for tensor in makes:
                 producer[tensor] = position
-            direct = above = 0
+            above = 0
             for tensor in reads:
                 consumers[tensor].append(position)
-                direct |= 1 << producer[tensor]
                 above |= ancestors[producer[tensor]] | 1 << producer[tensor]
-            predecessors.append(direct)
             ancestors.append(above)
         return GraphIndex(
             inputs=inputs,
@@ -176,7 +171,6 @@ class OperatorGraph:
             consumers=tuple(tuple(c) for c in consumers),
             size_bytes=tuple(t.size_bytes for t in self.tensors),
             parameter_bytes=tuple(o.parameter_bytes for o in self.operators),
-            predecessors=tuple(predecessors),
             ancestors=tuple(ancestors),
             descendants=_descendants(outputs, consumers),
         )
