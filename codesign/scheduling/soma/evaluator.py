@@ -163,12 +163,6 @@ class Parsed:
         return np.where(self.tensors[:, KIND] == kf.LOCAL, 0, cycles)
 
     @cached_property
-    def waits_for(self) -> IntArray:
-        """``n`` layer whose stores a load must wait for, -1 for none (weights, external inputs, and in the published model all)."""
-        waits = self.problem.options.store_before_load & (self.tensors[:, KIND] == kf.LOAD_IFMAP)
-        return np.where(waits, np.maximum(self.tensors[:, SOURCE], -1), -1)
-
-    @cached_property
     def dram_bytes(self) -> dict[str, int]:
         """Bytes over the DRAM channel by kind, and the total."""
         kinds, size = self.tensors[:, KIND], self.tensors[:, BYTES]
@@ -417,18 +411,25 @@ def schedule(parsed: Parsed, start: IntArray, end: IntArray, order: IntArray) ->
         where = _position_name(parsed, place)
         reason = f"the buffer would hold {peak} bytes at position {place} ({where}), limit {limit}"
         return Invalid(Status.BUFFER_OVERFLOW, reason, peak)
-    tile_start = np.zeros(len(parsed.tile_layer), np.int64)
-    transfer_start = np.zeros(len(rows), np.int64)
-    code, latency = tm.simulate(
-        parsed.tile_cycles, rows[:, KIND], rows[:, LAYER], parsed.waits_for, rows[:, USE], start, end, parsed.transfer_cycles, order,
-        tile_start, transfer_start,
-    )  # fmt: skip
-    if code == kf.OK and parsed.problem.options.store_before_load:
-        scratch = np.zeros(len(parsed.layers), np.int64)
-        code = tm.stored_before_loaded(order, rows[:, KIND], rows[:, LAYER], rows[:, SOURCE], scratch)
+    kind, use = rows[:, KIND].copy(), rows[:, USE].copy()
+    is_store = kind == kf.STORE
+    clocks = tm.Clocks(np.zeros_like(usage), np.zeros_like(usage), np.zeros(len(rows), np.int64))
+    first_loads = int((~is_store[order] & (use[order] == 0)).sum())
+    life = np.where(is_store, end, start)
+    code, latency = kf.BAD_TENSOR_ORDER, -1
+    if (end[order] > use[order]).all() and (end[order[is_store[order]]] < len(usage)).all():
+        latency = tm.order_latency(
+            parsed.tile_cycles, kind, use, parsed.transfer_cycles, life, order, first_loads, clocks
+        )
+    if latency >= 0:
+        code = kf.OK
+        if parsed.problem.options.store_before_load:
+            scratch = np.zeros(len(parsed.layers), np.int64)
+            code = tm.stored_before_loaded(order, kind, rows[:, LAYER], rows[:, SOURCE], scratch)
     if code != kf.OK:
         return Invalid(STATUS_BY_CODE[code], _REASONS[code])
-    return Schedule(parsed, start, end, order, int(latency), tile_start, transfer_start, usage)
+    tile_start = clocks.tile_end[:-1] - parsed.tile_cycles
+    return Schedule(parsed, start, end, order, int(latency), tile_start, clocks.transfer_start, usage)
 
 
 _REASONS = {

@@ -25,6 +25,7 @@ from codesign.scheduling.soma.kernels import fusion_anneal as ka
 from codesign.scheduling.soma.kernels.fusion_anneal import Cooling
 from codesign.scheduling.soma.kernels.prefetch import prefetch
 from codesign.scheduling.soma.kernels.records import Channel, Extent, Loads, Stores
+from codesign.scheduling.soma.kernels.timing import Clocks
 
 START_TEMPERATURE = 0.1
 """Of the annealing, relative to the distance from the no-stall bound."""
@@ -157,8 +158,9 @@ class DramChain:
         rank = np.empty_like(order)
         rank[order] = np.arange(len(order))
         life = np.where(self._is_store, begin.end[ids], begin.start[ids])
-        scratch = [np.zeros(len(parsed.tile_layer) + 1, np.int64) for _ in range(2)]
-        self._state = kd.State(order, rank, life, begin.usage_bytes.copy(), *scratch)
+        usage = begin.usage_bytes.copy()
+        clocks = Clocks(np.zeros_like(usage), np.zeros_like(usage), np.zeros_like(life))
+        self._state = kd.State(order, rank, life, usage, clocks)
         self._best = (order.copy(), life.copy())
         self._values = np.array([begin.latency_cycles, begin.latency_cycles], np.int64)
         self._limits = (int(parsed.problem.limit_bytes), int(parsed.bound_cycles))
