@@ -114,14 +114,14 @@ class Layer:
 
     @property
     def reads(self) -> tuple[tuple[int, int], ...]:
-        """Every layer whose output this layer reads, with the kind of the edge."""
+        """`prevs` with the kind of each edge."""
         kinds = ((self.ifm_prevs, IFMAP_EDGE), (self.wgt_prevs, WEIGHT_EDGE), (self.whole_prevs, WHOLE_EDGE))
         return tuple((producer, kind) for producers, kind in kinds for producer in producers)
 
     @property
     def prevs(self) -> tuple[int, ...]:
         """Every layer whose output this layer reads."""
-        return tuple(producer for producer, _ in self.reads)
+        return (*self.ifm_prevs, *self.wgt_prevs, *self.whole_prevs)
 
     @property
     def span(self) -> tuple[int, int]:
