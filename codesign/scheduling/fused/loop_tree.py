@@ -14,7 +14,7 @@ from codesign.core.labels.sweep import Array
 from codesign.formats.accelforge.workload import Workload
 from codesign.mapping.looptree import Goal, Machine, Operator
 from codesign.scheduling.fused.alike import Front, Patterns, renamed_front, shape_of
-from codesign.scheduling.fused.blocks import Floors, block_floors, value_of
+from codesign.scheduling.fused.blocks import Floors, block_floors
 from codesign.scheduling.fused.group_bounds import Chip, GroupBounds, Outside, Pair
 from codesign.scheduling.fused.operator_front import CopyFront, JoinFront, Limits, Loops, OperatorFront, TimeUp
 from codesign.scheduling.fused.operator_front import Mapping as OwnMapping
@@ -144,7 +144,7 @@ class Fusion:
         if self.outside is None:
             return self.floors.worth(energy, seconds, first, last, self.goal, self.leak)
         more, longer = self.outside.rest(first, last)
-        return value_of(energy + more, seconds + longer, self.goal, self.leak)
+        return self.goal.of(energy + more, seconds + longer, self.leak)
 
     def _fitting(self, rows: Array, worth: Array) -> Array:
         """Which rows fit and are worth no more than the limit."""
@@ -203,7 +203,7 @@ class Fusion:
             if (operator, own) not in self.outside.on:
                 return np.zeros((0, len(loops) + 3))
             rows, (more, longer) = front.front(own, loops), self.outside.on[operator, own]
-            return rows[self._fitting(rows, value_of(rows[:, -2] + more, rows[:, -1] + longer, self.goal, self.leak))]
+            return rows[self._fitting(rows, self.goal.of(rows[:, -2] + more, rows[:, -1] + longer, self.leak))]
         rows = front.front(own, loops)
         free = sorted(t for t in front.tensors & self.sharing.cut.keys() if self.sharing.inside(t, operator, operator))
         if free:  # on the chip or not, as is better
