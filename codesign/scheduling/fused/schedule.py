@@ -95,11 +95,7 @@ class Schedule:
     seconds: float
     parts: tuple[Part, ...] = ()
 
-    def lines(self) -> list[str]:
-        """The tree as text."""
-        return self.tree(nests=False)
-
-    def tree(self, nests: bool) -> list[str]:
+    def tree(self, nests: bool = False) -> list[str]:
         """The tree as text, on request with each operator's own loops and nodes."""
         alone = (
             [] if any(p.parts or p.on_chip for p in self.parts) else ["every operator alone, nothing stays on the chip"]

@@ -251,6 +251,13 @@ class Schedule:
         return self.parsed.problem.ideal_engine_cycles / self.latency_cycles
 
     @property
+    def tile_runs(self) -> list[tuple[int, int, int, int]]:
+        """Start cycle, layer, tile and cycles of every position."""
+        parsed = self.parsed
+        rows = np.stack([self.tile_start, parsed.tile_layer, parsed.tile_index, parsed.tile_cycles], axis=1)
+        return [(start, layer, tile, cycles) for start, layer, tile, cycles in rows.tolist()]
+
+    @property
     def provenance(self) -> JsonObject:
         """Where energies come from: the architecture's technology, or the template's constants, which its file gives."""
         hardware = self.parsed.problem.hardware

@@ -53,17 +53,11 @@ def detail_json(schedule: Schedule) -> JsonObject:
         }
         for e in parsed.layers
     ]  # fmt: skip
-    compute = [
-        [int(s), int(layer), int(tile), int(c)]
-        for s, layer, tile, c in zip(
-            schedule.tile_start, parsed.tile_layer, parsed.tile_index, parsed.tile_cycles, strict=True
-        )
-    ]
     return {
         "per_layer": layers,
         "tensors": tensors,
         "dram_order": schedule.order.tolist(),
-        "comp_timeline_start_layer_tile_dur": compute,
+        "comp_timeline_start_layer_tile_dur": [list(run) for run in schedule.tile_runs],
         "dram_timeline_start_tensor": [[int(schedule.transfer_start[t]), int(t)] for t in schedule.order],
     }
 

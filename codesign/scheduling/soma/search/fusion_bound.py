@@ -20,7 +20,7 @@ from typing import Any
 
 from codesign.core.goals import Objective
 from codesign.scheduling.soma.evaluator import Problem
-from codesign.scheduling.soma.kernels.least_tile import least_tiles
+from codesign.scheduling.soma.kernels.tile_cost import least_tiles
 from codesign.scheduling.soma.model.hardware import SomaHardware
 from codesign.scheduling.soma.model.layer_graph import (
     IFMAP_EDGE,

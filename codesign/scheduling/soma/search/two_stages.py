@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
@@ -13,7 +14,6 @@ from codesign.scheduling.soma.kernels import score_scheme as ks
 from codesign.scheduling.soma.model.notation import Encoding, FusionScheme, Status
 from codesign.scheduling.soma.search import baselines as bl
 from codesign.scheduling.soma.search.bound_start import bound_start
-from codesign.scheduling.soma.search.budget import run_budget
 from codesign.scheduling.soma.search.dram_exact import solve_dram
 from codesign.scheduling.soma.search.dram_search import DramChain, DramResult, greedy
 from codesign.scheduling.soma.search.fusion_search import FusionChain, FusionResult, Workspace
@@ -27,6 +27,8 @@ FINALISTS = 3
 DEFAULT_CHAINS = 4
 STARTS = ("bound", "greedy")
 MOST_ROUNDS = 120_000
+# Share of the time between two looks at the clock; proposals before the first.
+LOOK_SHARE, FIRST_LOOK = 0.02, 16
 
 
 @dataclass(frozen=True)
@@ -140,6 +142,35 @@ def _share(options: SearchOptions, problem: Problem, part: float) -> tuple[float
 
 def _worth(objective: Objective, found: FusionResult | Schedule) -> float:
     return objective.score(found.energy_pj, found.latency_cycles)
+
+
+def run_budget(
+    advance: Callable[[float, float, int], None], seconds: float | None, rounds: int | None, chunk: int = 256
+) -> None:
+    """Call ``advance(begin, stop, rounds)`` until the time or the proposals are spent.
+
+    Progress (0..1) is the larger of the two shares, so that cooling ends with whichever budget ends first. Without `seconds` the
+    calls depend on `rounds` alone and a run is reproducible.
+    """
+    if seconds is not None:
+        chunk = min(chunk, FIRST_LOOK)
+    started = clock.wall_seconds()
+    done, progress = 0, 0.0
+    while progress < 1.0 and (rounds is None or done < rounds):
+        step = chunk if rounds is None else min(chunk, rounds - done)
+        share = 0.0 if rounds is None else (done + step) / rounds
+        if seconds is not None:
+            elapsed = clock.wall_seconds() - started
+            share = max(share, (elapsed + (elapsed / done if done else 0.0) * step) / seconds)
+        target = min(max(share, progress), 1.0)
+        advance(progress, target, step)
+        done += step
+        progress = target
+        if seconds is not None:
+            elapsed = clock.wall_seconds() - started
+            if elapsed >= seconds:
+                break
+            chunk = int(min(max(LOOK_SHARE * seconds * done / elapsed, 16), 1 << 16))
 
 
 def _run_fusion(
