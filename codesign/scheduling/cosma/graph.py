@@ -29,15 +29,11 @@ class GraphTensor:
     shape: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        if isinstance(self.size_bytes, bool) or not isinstance(self.size_bytes, int):
-            raise UserError(
-                f"size of a tensor must be a whole number of bytes, got {self.size_bytes!r}",
-                where=f"tensor {self.name!r}",
-            )
+        where = f"tensor {self.name!r}"
+        if type(self.size_bytes) is not int:
+            raise UserError(f"size of a tensor must be a whole number of bytes, got {self.size_bytes!r}", where=where)
         if self.size_bytes <= 0:
-            raise UserError(
-                f"size of a tensor must be at least 1 byte, got {self.size_bytes}", where=f"tensor {self.name!r}"
-            )
+            raise UserError(f"size of a tensor must be at least 1 byte, got {self.size_bytes}", where=where)
 
 
 @dataclass(frozen=True)
@@ -63,17 +59,11 @@ class Operator:
     weight_bytes: int = 0
 
     def __post_init__(self) -> None:
-        if (
-            isinstance(self.parameter_bytes, bool)
-            or not isinstance(self.parameter_bytes, int)
-            or self.parameter_bytes < 0
-        ):
-            raise UserError(
-                f"parameter bytes must be a whole number >= 0, got {self.parameter_bytes!r}",
-                where=f"operator {self.name!r}",
-            )
+        where = f"operator {self.name!r}"
+        if type(self.parameter_bytes) is not int or self.parameter_bytes < 0:
+            raise UserError(f"parameter bytes must be a whole number >= 0, got {self.parameter_bytes!r}", where=where)
         if not self.outputs:
-            raise UserError("an operator must make at least one tensor", where=f"operator {self.name!r}")
+            raise UserError("an operator must make at least one tensor", where=where)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 
 from codesign.arch.technology_files import provenance_of
 from codesign.core.errors import UserError
@@ -22,6 +23,8 @@ from codesign.scheduling.soma.model.notation import STATUS_BY_CODE, DramScheme, 
 from codesign.scheduling.soma.model.rules import MAPPED_TILES, ModelOptions
 
 KIND, LAYER, TILE, SOURCE, BYTES, START, END, USE = range(8)
+
+BoolArray = npt.NDArray[np.bool_]
 
 
 class TensorKind(IntEnum):
@@ -52,7 +55,7 @@ class Problem:
     buffer_bytes: int | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.batch, bool) or not isinstance(self.batch, int) or self.batch < 1:
+        if type(self.batch) is not int or self.batch < 1:
             raise UserError(f"`batch` must be an integer >= 1, got {self.batch!r}")
         if self.buffer_bytes is not None and self.buffer_bytes < 1:
             raise UserError(f"`capacity` must be >= 1 byte, got {self.buffer_bytes}")
@@ -148,6 +151,16 @@ class Parsed:
     def dram_ids(self) -> IntArray:
         """Numbers of the tensors that cross the DRAM channel."""
         return np.flatnonzero(self.tensors[:, KIND] != kf.LOCAL).astype(np.int64)
+
+    @cached_property
+    def is_store(self) -> BoolArray:
+        """``n``: whether a tensor is stored."""
+        return np.equal(self.tensors[:, KIND], kf.STORE)
+
+    @cached_property
+    def is_load(self) -> BoolArray:
+        """``n``: whether a tensor is loaded."""
+        return np.isin(self.tensors[:, KIND], (kf.LOAD_IFMAP, kf.LOAD_WEIGHT))
 
     @cached_property
     def default_order(self) -> IntArray:
@@ -418,8 +431,7 @@ def schedule(parsed: Parsed, start: IntArray, end: IntArray, order: IntArray) ->
         where = _position_name(parsed, place)
         reason = f"the buffer would hold {peak} bytes at position {place} ({where}), limit {limit}"
         return Invalid(Status.BUFFER_OVERFLOW, reason, peak)
-    kind, use = rows[:, KIND].copy(), rows[:, USE].copy()
-    is_store = kind == kf.STORE
+    kind, use, is_store = rows[:, KIND].copy(), rows[:, USE].copy(), parsed.is_store
     clocks = tm.Clocks(np.zeros_like(usage), np.zeros_like(usage), np.zeros(len(rows), np.int64))
     first_loads = int((~is_store[order] & (use[order] == 0)).sum())
     life = np.where(is_store, end, start)

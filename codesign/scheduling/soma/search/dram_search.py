@@ -44,7 +44,7 @@ def last_store_of(parsed: Parsed) -> IntArray:
     """Per layer the number of its last stored tensor, -1 when it stores none."""
     rows = parsed.tensors
     last = np.full(len(parsed.layers), -1, np.int64)
-    stores = np.flatnonzero(rows[:, KIND] == kf.STORE)
+    stores = np.flatnonzero(parsed.is_store)
     last[rows[stores, LAYER]] = stores
     return last
 
@@ -61,10 +61,8 @@ def earliest_ends(parsed: Parsed) -> IntArray:
 def least_held(parsed: Parsed) -> IntArray:
     """``T``: bytes held at each position when loads are held from their use and stores to their earliest end."""
     rows = parsed.tensors
-    kinds = rows[:, KIND]
-    is_load = (kinds == kf.LOAD_IFMAP) | (kinds == kf.LOAD_WEIGHT)
-    start = np.where(is_load, rows[:, USE], rows[:, START])
-    end = np.where(kinds == kf.STORE, earliest_ends(parsed), rows[:, END])
+    start = np.where(parsed.is_load, rows[:, USE], rows[:, START])
+    end = np.where(parsed.is_store, earliest_ends(parsed), rows[:, END])
     return _usage(parsed, start, end)[1:-1]
 
 
@@ -72,9 +70,9 @@ def greedy(parsed: Parsed) -> Schedule | Invalid:
     """The schedule of the greedy prefetch rule (`kernels.prefetch.prefetch`), falling back to the double-buffer defaults."""
     rows = parsed.tensors
     kinds = rows[:, KIND]
-    load_ids = np.flatnonzero((kinds == kf.LOAD_IFMAP) | (kinds == kf.LOAD_WEIGHT))
+    load_ids = np.flatnonzero(parsed.is_load)
     load_ids = load_ids[np.lexsort((load_ids, kinds[load_ids] != kf.LOAD_WEIGHT, rows[load_ids, USE]))]
-    store_ids = np.flatnonzero(kinds == kf.STORE)
+    store_ids = np.flatnonzero(parsed.is_store)
     store_ids = store_ids[np.argsort(rows[store_ids, USE], kind="stable")]
     T = len(parsed.tile_layer)
     base_start = rows[:, START].copy()

@@ -356,18 +356,12 @@ def search_paper(problem: Problem, objective: Objective, options: SearchOptions)
     passes: list[tuple[int, float]] = []
     dram_evaluations = 0
     while misses < 2 and limit > 0 and index < 10:
-        start = bl.published_start(replace(problem, buffer_bytes=limit))
+        within = replace(problem, buffer_bytes=limit)
+        start = bl.published_start(within)
         if isinstance(start, Invalid):
             break
-        chain = FusionChain(
-            problem,
-            start,
-            objective,
-            seed=options.seed * 31 + index,
-            timing=ks.DOUBLE_BUFFER,
-            limit_bytes=limit,
-            workspace=space,
-        )
+        seed = options.seed * 31 + index
+        chain = FusionChain(within, start, objective, seed=seed, timing=ks.DOUBLE_BUFFER, workspace=space)
         if not math.isfinite(chain.cost):
             break
         run_budget(chain.advance, *_share(options, problem, 0.1))
