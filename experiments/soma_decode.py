@@ -11,14 +11,16 @@ import llvmlite
 from codesign.core.files import write_json
 from codesign.core.goals import Budget, Objective
 from codesign.scheduling.soma.evaluator import Invalid, Problem
-from codesign.scheduling.soma.model.gpt2 import gpt2_block
+from codesign.scheduling.soma.model.decoder_block import decoder_block
 from codesign.scheduling.soma.model.hardware import PRESETS
 from codesign.scheduling.soma.model.rules import MODES
 from codesign.scheduling.soma.search.two_stages import SearchOptions, search
+from codesign.workloads.zoo.transformers import GPT2
 from experiments.options import head_parser
 
 # Utilisation in per cent at batch 1, 4, 16, 64, from the paper: small on edge, XL on cloud.
 PAPER = {"gpt2-small": (0.66, 2.03, 4.26, 5.84), "gpt2-xl": (0.60, 1.90, 4.13, 5.83)}
+CACHED = {"gpt2-small": 512, "gpt2-xl": 1024}
 ARCH = {"gpt2-small": "soma-edge", "gpt2-xl": "soma-cloud"}
 
 
@@ -45,7 +47,8 @@ class Config:
 
 def run_point(config: Config, model: str, batch: int) -> dict[str, Any]:
     """Utilisation of one model and batch."""
-    graph = gpt2_block(model, "decode")
+    cached = CACHED[model]
+    graph = decoder_block(f"{model} decode {cached}", GPT2[model.removeprefix("gpt2-")], 1, cached)
     problem = Problem(graph, batch, PRESETS[ARCH[model]], MODES[config.mode])
     found = search(problem, Objective(), SearchOptions(Budget(time_limit_s=config.seconds), seed=config.seed))
     row: dict[str, Any] = {"model": model, "batch": batch, "arch": ARCH[model]}

@@ -74,7 +74,7 @@ def run_case(config: Config, network: str, batch: int, arch: str, scheduler: str
 
 def _numbers(found: Found) -> dict[str, Any]:
     numbers = schedule_json(found.schedule)
-    plain = found.stage1.double_buffer
+    plain = found.double_buffer
     return {
         **numbers,
         "stage1_cycles": None if plain is None else plain.latency_cycles,

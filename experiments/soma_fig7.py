@@ -7,7 +7,7 @@ import csv
 import io
 import json
 import platform
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +61,7 @@ class Config:
 def run_point(config: Config, batch: int, buffer_mib: int, bandwidth: int) -> dict[str, Any]:
     """Latency, energy and gaps of one design."""
     name, _, phase = config.network.partition(":")
-    hardware = PRESETS[config.arch].with_buffer(buffer_mib * MIB).with_bandwidth(bandwidth)
+    hardware = replace(PRESETS[config.arch].with_buffer(buffer_mib * MIB), dram_bytes_per_cycle=bandwidth)
     problem = Problem(load_graph(name, phase=phase or None).graph, batch, hardware, MODES[config.mode])
     began = clock.cpu_seconds()
     budget = SearchOptions(Budget(None if config.evaluations else config.seconds, config.evaluations), seed=config.seed)

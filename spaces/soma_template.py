@@ -5,7 +5,7 @@ template's own constants; area and leakage from the technology table, as for eve
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 from codesign.arch.architecture import Architecture, Arithmetic, Fanout, StorageLevel
@@ -48,7 +48,8 @@ class SomaSpace:
         """The template of a design, as the scheduler takes it."""
         chosen = self._point(point)
         sized = self.base.with_buffer(int(chosen["gbuf_mib"]) * MIB)
-        return sized.with_bandwidth(int(chosen["dram_bytes_per_cycle"])).with_array(int(chosen["pe_dim"]))
+        bandwidth, side = int(chosen["dram_bytes_per_cycle"]), int(chosen["pe_dim"])
+        return replace(sized, dram_bytes_per_cycle=bandwidth, pe_dim=side)
 
     def build(self, point: Mapping[str, Value]) -> Architecture:
         """The storage hierarchy of a design with areas and leakage."""

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from codesign.arch.architecture import Architecture
     from codesign.cli.schedule_options import ScheduleOptions
     from codesign.scheduling.cosma.graph import OperatorGraph
-    from codesign.scheduling.cosma.result import Schedule, TooSmall, Unplaced
-    from codesign.scheduling.cosma.traffic_cost import TrafficCost
+    from codesign.scheduling.cosma.result import Schedule, TooSmall, TrafficCost, Unplaced
     from codesign.scheduling.protocol import ScheduleResult
     from codesign.timing.simulate import Run
 
@@ -164,8 +163,7 @@ def find(options: ScheduleOptions) -> Answer:
 
 
 def _traffic(result: ScheduleResult, architecture: Architecture | None) -> TrafficCost | None:
-    from codesign.scheduling.cosma.result import Schedule
-    from codesign.scheduling.cosma.traffic_cost import traffic_cost
+    from codesign.scheduling.cosma.result import Schedule, traffic_cost
 
     if architecture is None or not isinstance(result.found, Schedule):
         return None

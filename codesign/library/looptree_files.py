@@ -163,4 +163,4 @@ def _fused(workload: "Workload", options: Sequence[Any], goal: "Goal", limit: fl
     found = schedule(workload, options, goal, 1, math.inf, limit)
     if math.isinf(found.value):
         raise UserError("no schedule was found", hint="give a longer --time-limit")
-    return FoundNest(goal.value, found.value, found.energy, found.seconds, found.bound, tuple(found.lines()))
+    return FoundNest(goal.value, found.value, found.energy, found.seconds, found.bound, tuple(found.tree()))

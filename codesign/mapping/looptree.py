@@ -8,6 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
+from typing import TypeVar
+
+from codesign.core.kernel_library import FloatArray
+
+Value = TypeVar("Value", float, FloatArray)
 
 
 class Goal(Enum):
@@ -17,8 +22,8 @@ class Goal(Enum):
     LATENCY = "latency"
     EDP = "edp"
 
-    def of(self, energy: float, latency: float, leak_w: float) -> float:
-        """The value of dynamic `energy` and `latency` where `leak_w` leaks all the time."""
+    def of(self, energy: Value, latency: Value, leak_w: float) -> Value:
+        """The value of dynamic `energy` and `latency`, numbers or arrays, where `leak_w` leaks all the time."""
         total = energy + leak_w * latency
         if self is Goal.ENERGY:
             return total

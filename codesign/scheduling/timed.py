@@ -17,7 +17,7 @@ from codesign.arch.architecture import Architecture, Ports
 from codesign.core.errors import UserError
 from codesign.scheduling.cosma.objective import cycles_per_byte
 from codesign.scheduling.cosma.result import Schedule as SpillSchedule
-from codesign.scheduling.cosma.traffic_cost import traffic_cost
+from codesign.scheduling.cosma.result import traffic_cost
 from codesign.scheduling.soma.evaluator import Schedule as FusedSchedule
 from codesign.scheduling.soma.instructions import make_instructions
 from codesign.scheduling.soma.model.mapped_tiles import MappedPlatform, tile_computation

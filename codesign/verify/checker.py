@@ -182,7 +182,8 @@ class _Walk:
         )
 
     def _value(self, charges: list[float] | tuple[float, ...]) -> float:
-        return self.goal.of(charges[0], max([self.floor, *charges[1:]]), self.machine.leak_w)
+        seconds: float = max([self.floor, *charges[1:]])
+        return self.goal.of(charges[0], seconds, self.machine.leak_w)
 
     def _level(
         self,

@@ -1,6 +1,7 @@
 """The evaluator in reference mode against every recorded number of the published SoMa program."""
 
 import json
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -160,7 +161,8 @@ def test_every_recorded_schedule_is_reproduced(path: Path) -> None:
 def _orig_hardware(config: dict[str, Any]) -> SomaHardware:
     row = config["Hardware"]
     preset = next(h for h in PRESETS.values() if h.vector_lanes * h.kernel_lanes == row["PE_MAC_NUM"])
-    return preset.with_array(row["PE_ARRAY_X"]).with_buffer(row["L2_BUFFER_SIZE"]).with_bandwidth(row["DRAM_BW"])
+    sized = preset.with_buffer(row["L2_BUFFER_SIZE"])
+    return replace(sized, pe_dim=row["PE_ARRAY_X"], dram_bytes_per_cycle=row["DRAM_BW"])
 
 
 @pytest.mark.parametrize("path", _files("orig", "*.json"), ids=lambda p: p.stem)

@@ -14,7 +14,7 @@ from codesign.scheduling.fused.blocks import Floors, Windows, block_floors
 from codesign.scheduling.fused.loop_tree import Fusion
 from codesign.scheduling.fused.network_operators import FusedGraph, graph_of
 from codesign.scheduling.fused.operator_front import Limits
-from codesign.scheduling.fused.shared_loops import SharedLoop
+from codesign.scheduling.fused.sharing import SharedLoop
 from codesign.workloads.builder import NetworkBuilder
 from codesign.workloads.network import Network
 from tests.oracle.test_fused_networks_counted import network_of
@@ -42,7 +42,8 @@ class OnlySome(Fusion):
         """The least that the paid operators take."""
         self.paid, self.limit = paid, math.inf
         self._patterns = NoneAlike(self.operators, self.shapes, self.sharing.spans, None, self.single)
-        rows = self._whole([Limits(self.goal, 0.0, 0.0, math.inf, self.leak)] * len(self.operators))
+        self._prepare([Limits(self.goal, 0.0, 0.0, math.inf, self.leak)] * len(self.operators))
+        rows = self._of_fronts()
         return min((self.goal.of(float(e), float(s), self.leak) for e, s in rows[:, -2:]), default=math.inf)
 
 
@@ -118,7 +119,8 @@ def test_operators_alike_may_spend_what_each_of_them_may() -> None:
     before[2, 0] += spare  # as a window of the first two does
     fusion.limit = fusion.goal.of(*fusion.total, fusion.leak) + spare * (1 + 1e-9)
     fusion.floors = Floors(before, fusion.floors.behind)
-    fusion._whole(fusion._own_limits())
+    fusion._prepare(fusion._own_limits())
+    fusion._of_fronts()
     assert spare > 0 and len(fusion.part(1, 1, none, ())) and not len(fusion.part(2, 2, none, ()))
 
 

@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 from codesign.core.goals import Objective
 from codesign.scheduling.soma.evaluator import (
-    BYTES,
     END,
     KIND,
+    LAYER,
+    SOURCE,
     START,
     USE,
     Invalid,
@@ -21,7 +22,6 @@ from codesign.scheduling.soma.evaluator import (
 )
 from codesign.scheduling.soma.instructions import make_instructions
 from codesign.scheduling.soma.kernels import decode as kf
-from codesign.scheduling.soma.kernels import dram_anneal as kd
 from codesign.scheduling.soma.kernels import score_scheme as ks
 from codesign.scheduling.soma.model.hardware import EDGE
 from codesign.scheduling.soma.model.layer_graph import Layer, LayerGraph, LayerType
@@ -34,6 +34,7 @@ from codesign.scheduling.timed import time_fused
 from codesign.timing.table import Timing
 from tests.examples import examples
 from tests.soma_buffer_run import simulate_program
+from tests.soma_timing_rule import simulate
 
 NO_LATENCIES = Timing("none")
 
@@ -143,8 +144,8 @@ def test_simulator_and_bound_agree_with_every_schedule(case: tuple[Problem, Fusi
 def test_one_pass_timing_equals_the_reference_rule(case: tuple[Problem, FusionScheme], random: object) -> None:
     """Random orders and durations, most of them invalid: both rules give the same verdict and the same latency."""
     problem, fusion = case
-    plain = Problem(problem.graph, problem.batch, EDGE, REFERENCE)
-    parsed = parse(plain, fusion)
+    mended = problem.options.store_before_load
+    parsed = parse(Problem(problem.graph, problem.batch, EDGE, problem.options), fusion)
     if isinstance(parsed, Invalid):
         return
     rng = np.random.default_rng(random.getrandbits(32))  # type: ignore[attr-defined]
@@ -152,23 +153,40 @@ def test_one_pass_timing_equals_the_reference_rule(case: tuple[Problem, FusionSc
     for _ in range(20):
         start, end, order = rows[:, START].copy(), rows[:, END].copy(), parsed.default_order.copy()
         for t in rng.choice(ids, size=min(3, len(ids))):
-            if rows[t, KIND] == kf.STORE:
+            if rng.random() < 0.1:  # lives that no schedule has
+                start[t], end[t] = rng.integers(-1, total), rng.integers(0, total + 1)
+            elif rows[t, KIND] == kf.STORE:
                 end[t] = rng.integers(rows[t, USE] + 1, total + 1)
             else:
                 start[t] = rng.integers(-1, rows[t, USE] + 1)
         a, b = rng.integers(0, len(order), 2)
         order[a], order[b] = order[b], order[a]
         want = schedule(parsed, start, end, order)
-        compact = np.searchsorted(ids, order)
-        first = int(((rows[ids, KIND] != kf.STORE) & (rows[ids, USE] == 0)).sum())
-        kinds, empty = rows[ids, KIND].copy(), (np.zeros(0, np.int64), np.zeros(0, np.int64))
-        use, size, unread = rows[ids, USE].copy(), rows[ids, BYTES].copy(), np.zeros(len(ids), np.int64)
-        cycles = parsed.transfer_cycles[ids]
-        transfers = kd.Transfers(kinds, use, size, cycles, unread, unread, unread, empty, empty)
-        life = np.where(kinds == kf.STORE, end[ids], start[ids])
-        scratch = [np.zeros(total + 1, np.int64) for _ in range(3)]
-        got = kd.order_latency(parsed.tile_cycles, transfers, kd.State(compact, unread, life, *scratch), first)
-        assert got == (want.latency_cycles if isinstance(want, Schedule) else -1)
+        kinds, layers, uses = (rows[:, column].copy() for column in (KIND, LAYER, USE))
+        waits_for = (
+            np.where(kinds == kf.LOAD_IFMAP, np.maximum(rows[:, SOURCE], -1), -1) if mended else np.full_like(kinds, -1)
+        )
+        tiles, transfers = np.zeros(total, np.int64), np.zeros(len(rows), np.int64)
+        code, latency = simulate(
+            parsed.tile_cycles,
+            kinds,
+            layers,
+            waits_for,
+            uses,
+            start,
+            end,
+            parsed.transfer_cycles,
+            order,
+            tiles,
+            transfers,
+        )
+        if isinstance(want, Schedule):
+            assert (code, latency) == (kf.OK, want.latency_cycles)
+            assert (tiles == want.tile_start).all() and (transfers == want.transfer_start).all()
+        elif want.status is Status.TENSOR_ORDER_DEPENDENCY:
+            assert code == kf.BAD_TENSOR_ORDER
+        else:
+            assert want.status is Status.LOAD_BEFORE_STORE and mended and code == kf.OK
 
 
 @examples(15)

@@ -1,7 +1,6 @@
 """Addresses for a plan: every stay in the scratchpad is one buffer of the static allocation problem."""
 
 import bisect
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from codesign.scheduling.allocation.buffers import Allocation, AllocationStatus, Buffer
@@ -32,14 +31,10 @@ class Placement:
 
 
 def place(index: GraphIndex, plan: Plan, capacity_bytes: int, *, time_limit_s: float, seed: int) -> Placement:
-    """Addresses for every stay of `plan`, or the proof that there are none."""
+    """Addresses for every stay of `plan`, or the proof that there are none; a step is a moment."""
     stays = residencies(index, plan)
-    return Placement(plan, stays, allocate(as_buffers(stays), capacity_bytes, time_limit_s=time_limit_s, seed=seed))
-
-
-def as_buffers(stays: Sequence[Residency]) -> list[Buffer]:
-    """The stays as buffers, in the same order; a step is a moment."""
-    return [Buffer(str(i), s.first_step, s.last_step + 1, s.size_bytes) for i, s in enumerate(stays)]
+    buffers = [Buffer(str(i), s.first_step, s.last_step + 1, s.size_bytes) for i, s in enumerate(stays)]
+    return Placement(plan, stays, allocate(buffers, capacity_bytes, time_limit_s=time_limit_s, seed=seed))
 
 
 def conflicting_gaps(

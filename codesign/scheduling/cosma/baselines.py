@@ -19,12 +19,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from codesign.core.goals import Proof
 from codesign.scheduling.cosma.graph import GraphIndex, OperatorGraph
 from codesign.scheduling.cosma.objective import BYTES, TrafficWeights
 from codesign.scheduling.cosma.peak import lowest_peak_order
-from codesign.scheduling.cosma.plan import Plan, residencies, uses, weighted_traffic
-from codesign.scheduling.cosma.result import Schedule, TooSmall
+from codesign.scheduling.cosma.plan import Plan, residencies, uses
+from codesign.scheduling.cosma.result import Schedule, TooSmall, priced_schedule
 
 SETS_TRIED = 20_000
 """Sets of victims GREEDY looks at for one operator, cheapest first, before it falls back on Belady's rule."""
@@ -70,25 +69,14 @@ def schedule_baseline(
     for step in range(len(order)):
         machine.run(step)
     plan = Plan(tuple(order), tuple(tuple(sorted(r)) for r in machine.retrieved))
-    stays = residencies(graph.index, plan)
     offsets = tuple(
         machine.parameter_offsets[stay.first_step]
         if stay.tensor is None
         else machine.tensor_offsets[stay.tensor, stay.first_step]
-        for stay in stays
+        for stay in residencies(graph.index, plan)
     )
-    return Schedule(
-        graph=graph,
-        capacity_bytes=capacity_bytes,
-        plan=plan,
-        stays=stays,
-        offsets=offsets,
-        value=weighted_traffic(graph.index, plan, weights),
-        unit=weights.unit,
-        bound=None,
-        proof=Proof.NONE,
-        method=f"{policy.value} replacement",
-        placement="first gap",
+    return priced_schedule(
+        graph, capacity_bytes, weights, plan, offsets, None, method=f"{policy.value} replacement", placement="first gap"
     )
 
 

@@ -29,15 +29,11 @@ class GraphTensor:
     shape: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        if isinstance(self.size_bytes, bool) or not isinstance(self.size_bytes, int):
-            raise UserError(
-                f"size of a tensor must be a whole number of bytes, got {self.size_bytes!r}",
-                where=f"tensor {self.name!r}",
-            )
+        where = f"tensor {self.name!r}"
+        if type(self.size_bytes) is not int:
+            raise UserError(f"size of a tensor must be a whole number of bytes, got {self.size_bytes!r}", where=where)
         if self.size_bytes <= 0:
-            raise UserError(
-                f"size of a tensor must be at least 1 byte, got {self.size_bytes}", where=f"tensor {self.name!r}"
-            )
+            raise UserError(f"size of a tensor must be at least 1 byte, got {self.size_bytes}", where=where)
 
 
 @dataclass(frozen=True)
@@ -63,17 +59,11 @@ class Operator:
     weight_bytes: int = 0
 
     def __post_init__(self) -> None:
-        if (
-            isinstance(self.parameter_bytes, bool)
-            or not isinstance(self.parameter_bytes, int)
-            or self.parameter_bytes < 0
-        ):
-            raise UserError(
-                f"parameter bytes must be a whole number >= 0, got {self.parameter_bytes!r}",
-                where=f"operator {self.name!r}",
-            )
+        where = f"operator {self.name!r}"
+        if type(self.parameter_bytes) is not int or self.parameter_bytes < 0:
+            raise UserError(f"parameter bytes must be a whole number >= 0, got {self.parameter_bytes!r}", where=where)
         if not self.outputs:
-            raise UserError("an operator must make at least one tensor", where=f"operator {self.name!r}")
+            raise UserError("an operator must make at least one tensor", where=where)
 
 
 @dataclass(frozen=True)
@@ -87,7 +77,6 @@ class GraphIndex:
         consumers: Per tensor the operators that read it, ascending.
         size_bytes: Per tensor.
         parameter_bytes: Per operator; all 0 when parameters stay out of the scratchpad.
-        predecessors: Per operator the mask of the makers of its inputs.
         ancestors: Per operator the mask of everything that must run before it.
         descendants: Per operator the mask of everything that must run after it.
     """
@@ -98,7 +87,6 @@ class GraphIndex:
     consumers: tuple[tuple[int, ...], ...]
     size_bytes: tuple[int, ...]
     parameter_bytes: tuple[int, ...]
-    predecessors: tuple[int, ...]
     ancestors: tuple[int, ...]
     descendants: tuple[int, ...]
 
@@ -157,17 +145,14 @@ class OperatorGraph:
         outputs = tuple(tuple(number[t] for t in o.outputs) for o in self.operators)
         producer = [0] * len(self.tensors)
         consumers: list[list[int]] = [[] for _ in self.tensors]
-        predecessors: list[int] = []
         ancestors: list[int] = []
         for position, (reads, makes) in enumerate(zip(inputs, outputs, strict=True)):
             for tensor in makes:
                 producer[tensor] = position
-            direct = above = 0
+            above = 0
             for tensor in reads:
                 consumers[tensor].append(position)
-                direct |= 1 << producer[tensor]
                 above |= ancestors[producer[tensor]] | 1 << producer[tensor]
-            predecessors.append(direct)
             ancestors.append(above)
         return GraphIndex(
             inputs=inputs,
@@ -176,7 +161,6 @@ class OperatorGraph:
             consumers=tuple(tuple(c) for c in consumers),
             size_bytes=tuple(t.size_bytes for t in self.tensors),
             parameter_bytes=tuple(o.parameter_bytes for o in self.operators),
-            predecessors=tuple(predecessors),
             ancestors=tuple(ancestors),
             descendants=_descendants(outputs, consumers),
         )

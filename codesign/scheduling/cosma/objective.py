@@ -25,7 +25,7 @@ class TrafficWeights:
 
     def __post_init__(self) -> None:
         for name, weight in (("write", self.write), ("read", self.read)):
-            if isinstance(weight, bool) or not isinstance(weight, int) or weight < 0:
+            if type(weight) is not int or weight < 0:
                 raise UserError(f"{name} weight must be a whole number >= 0, got {weight!r}")
         if self.write == self.read == 0:
             raise UserError("one of the write and read weights must be positive, got 0 and 0")

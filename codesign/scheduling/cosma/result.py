@@ -3,17 +3,21 @@
 from dataclasses import dataclass
 from typing import TypedDict
 
+from codesign.arch.architecture import Architecture
 from codesign.core.goals import Proof
 from codesign.core.json_types import JsonObject
 from codesign.scheduling.cosma.graph import OperatorGraph
+from codesign.scheduling.cosma.objective import TrafficWeights, cycles_per_byte, energy_per_byte_pj
 from codesign.scheduling.cosma.plan import (
     Plan,
     Residency,
     footprint_bytes,
     noncompulsory_bytes,
     read_bytes,
+    residencies,
     spilled_tensors,
     uses,
+    weighted_traffic,
     written_bytes,
 )
 
@@ -107,6 +111,38 @@ class Schedule:
         return tuple(self.graph.operators[o].name for o in self.plan.order)
 
 
+def priced_schedule(
+    graph: OperatorGraph, capacity_bytes: int, weights: TrafficWeights, plan: Plan, offsets: tuple[int, ...], bound: int | None,
+    *, method: str, placement: str,
+) -> Schedule:  # fmt: skip
+    """A plan with addresses, one for each of its `residencies`, as a schedule with what it costs and what that proves."""
+    value = weighted_traffic(graph.index, plan, weights)
+    proof = Proof.NONE if bound is None else Proof.OPTIMAL if value == bound else Proof.GAP
+    stays = residencies(graph.index, plan)
+    return Schedule(graph, capacity_bytes, plan, stays, offsets, value, weights.unit, bound, proof, method, placement)
+
+
+@dataclass(frozen=True)
+class TrafficCost:
+    """What the off-chip traffic of a schedule takes on an architecture.
+
+    Args:
+        energy_pj: Of DRAM and scratchpad.
+        cycles: The DRAM interface is busy.
+    """
+
+    energy_pj: float
+    cycles: float
+
+
+def traffic_cost(architecture: Architecture, schedule: Schedule) -> TrafficCost:
+    """Energy and time of everything that a schedule moves, compulsory traffic included."""
+    written = schedule.written_bytes + schedule.graph.stored_bytes
+    read = schedule.read_bytes + schedule.graph.loaded_bytes
+    energy, cycles = energy_per_byte_pj(architecture), cycles_per_byte(architecture)
+    return TrafficCost(written * energy[0] + read * energy[1], written * cycles[0] + read * cycles[1])
+
+
 class StayRecord(TypedDict):
     """One stay of a tensor, or of an operator's parameters, in the scratchpad."""
 
@@ -128,28 +164,7 @@ class SpillRecord(TypedDict):
     retrieved_for_steps: list[int]
 
 
-class ScheduleRecord(TypedDict):
-    """A schedule in its JSON form."""
-
-    status: str
-    network: str
-    noncompulsory_bytes: int
-    dram_bytes: int
-    value: int
-    unit: str
-    proof: str
-    bound: int | None
-    capacity_bytes: int
-    peak_buffer_bytes: int
-    method: str
-    placement: str
-    order: list[str]
-    addresses: list[StayRecord]
-    spills: list[SpillRecord]
-    seconds: float
-
-
-def schedule_to_dict(schedule: Schedule, seconds: float) -> ScheduleRecord:
+def schedule_to_dict(schedule: Schedule, seconds: float) -> JsonObject:
     """The JSON value of a schedule."""
     return {
         "status": "feasible",

@@ -9,6 +9,7 @@
    and the replacement is solved again for the order at hand.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -19,12 +20,12 @@ from codesign.core.goals import Proof
 from codesign.scheduling.cosma.addresses import Placement, conflicting_gaps, place
 from codesign.scheduling.cosma.baselines import Replacement, schedule_baseline
 from codesign.scheduling.cosma.graph import GraphIndex, OperatorGraph
-from codesign.scheduling.cosma.integer_program import solve_program
+from codesign.scheduling.cosma.integer_program import ProgramResult, solve_program
 from codesign.scheduling.cosma.objective import BYTES, TrafficWeights
 from codesign.scheduling.cosma.ordering import Ordering, order_exactly, order_in_windows
 from codesign.scheduling.cosma.plan import Plan, weighted_traffic
 from codesign.scheduling.cosma.replacement import Gap, best_replacement
-from codesign.scheduling.cosma.result import Schedule, TooSmall, Unplaced
+from codesign.scheduling.cosma.result import Schedule, TooSmall, Unplaced, priced_schedule
 
 OTHER_ORDERS = 6
 """Orders of equal cost tried when the first has no addresses."""
@@ -85,6 +86,43 @@ class Effort:
 DEFAULT_EFFORT = Effort()
 
 
+@dataclass(frozen=True)
+class Task:
+    """A graph, the scratchpad it is scheduled in, what traffic costs there, and how much may be spent."""
+
+    graph: OperatorGraph
+    capacity_bytes: int
+    weights: TrafficWeights = BYTES
+    effort: Effort = DEFAULT_EFFORT
+    deadline: float = math.inf
+
+    @property
+    def index(self) -> GraphIndex:
+        """The graph in numbers."""
+        return self.graph.index
+
+    @property
+    def late(self) -> bool:
+        """Whether the time is over."""
+        return clock.wall_seconds() > self.deadline
+
+    def value(self, plan: Plan) -> int:
+        """Weighted traffic of a plan."""
+        return weighted_traffic(self.index, plan, self.weights)
+
+    def program(self, *, addresses: bool) -> ProgramResult:
+        """The answer of the paper's integer program, with its addresses or without them."""
+        limit_s = self.effort.time_limit_s
+        return solve_program(
+            self.index, self.capacity_bytes, weights=self.weights, addresses=addresses, time_limit_s=limit_s
+        )
+
+    def place(self, plan: Plan) -> Placement:
+        """Addresses for a plan, where some are found."""
+        effort = self.effort
+        return place(self.index, plan, self.capacity_bytes, time_limit_s=effort.placing_s, seed=effort.seed)
+
+
 def schedule_cosma(
     graph: OperatorGraph,
     capacity_bytes: int,
@@ -108,160 +146,107 @@ def schedule_cosma(
     """
     if capacity_bytes < graph.minimum_bytes:
         return TooSmall(graph.largest_operator.name, graph.minimum_bytes, capacity_bytes)
-    if route is Route.MONOLITHIC:
-        return _monolithic(graph, capacity_bytes, weights, effort.time_limit_s)
     deadline = clock.wall_seconds() + effort.time_limit_s
+    task = Task(graph, capacity_bytes, weights, effort, deadline)
+    if route is Route.MONOLITHIC:
+        return _monolithic(task)
     index = graph.index
     if route is Route.JOINT:
-        found = _jointly(index, capacity_bytes, weights, effort.time_limit_s)
+        # Its optimum is that of the whole wherever addresses are then found.
+        solved = task.program(addresses=False)
+        found = Ordering(solved.plan, solved.value, solved.bound, "joint program")
     else:
         exact_end = deadline - (1 - EXACT_SHARE) * effort.time_limit_s
         found = order_exactly(index, capacity_bytes, weights, effort.states, deadline=exact_end)
         if found.plan is None:
             windows_end = deadline - PLACING_SHARE * effort.time_limit_s
             found = order_in_windows(index, capacity_bytes, weights, found.bound, effort.window_states, windows_end)
-    placed = _with_addresses(index, capacity_bytes, weights, found, effort, deadline)
-    if len(graph.operators) <= SMALL and (
-        placed is None or weighted_traffic(index, placed.plan, weights) > found.bound
-    ):
-        whole = _monolithic(graph, capacity_bytes, weights, effort.time_limit_s)
+    placed = _with_addresses(task, found)
+    if len(graph.operators) <= SMALL and (placed is None or task.value(placed.plan) > found.bound):
+        whole = _monolithic(task)
         if placed is None or (isinstance(whole, Schedule) and whole.proof is Proof.OPTIMAL):
             return whole
     if placed is None:
-        return _last_resort(graph, capacity_bytes, weights, found)
-    return _schedule(graph, capacity_bytes, weights, found, placed)
+        return _last_resort(task, found)
+    return _schedule(task, placed.plan, placed.offsets or (), found.bound, found.method, placed.allocation.method)
 
 
-def _last_resort(
-    graph: OperatorGraph, capacity_bytes: int, weights: TrafficWeights, found: Ordering
-) -> Schedule | Unplaced:
+def _schedule(task: Task, plan: Plan, offsets: tuple[int, ...], bound: int, method: str, placement: str) -> Schedule:
+    graph, capacity, weights = task.graph, task.capacity_bytes, task.weights
+    return priced_schedule(graph, capacity, weights, plan, offsets, bound, method=method, placement=placement)
+
+
+def _last_resort(task: Task, found: Ordering) -> Schedule | Unplaced:
     """The best baseline, which always has addresses: it moves operands, at a price, where they split the memory."""
+    graph, capacity = task.graph, task.capacity_bytes
     order = range(len(graph.operators)) if found.plan is None else found.plan.order
-    done = [schedule_baseline(graph, capacity_bytes, order, policy, weights=weights) for policy in Replacement]
+    done = [schedule_baseline(graph, capacity, order, policy, weights=task.weights) for policy in Replacement]
     schedules = [result for result in done if isinstance(result, Schedule)]
     if not schedules:
-        return Unplaced(capacity_bytes, proven=False)
+        return Unplaced(capacity, proven=False)
     best = min(schedules, key=lambda schedule: schedule.value)
     return replace(best, bound=found.bound, proof=Proof.OPTIMAL if best.value == found.bound else Proof.GAP)
 
 
-def _jointly(index: GraphIndex, capacity_bytes: int, weights: TrafficWeights, time_limit_s: float) -> Ordering:
-    """The paper's program without its addresses: its optimum is that of the whole wherever addresses are then found."""
-    solved = solve_program(index, capacity_bytes, weights=weights, addresses=False, time_limit_s=time_limit_s)
-    return Ordering(solved.plan, solved.value, solved.bound, "joint program")
-
-
-def _monolithic(
-    graph: OperatorGraph, capacity_bytes: int, weights: TrafficWeights, time_limit_s: float
-) -> Schedule | Unplaced:
+def _monolithic(task: Task) -> Schedule | Unplaced:
     """The paper's program, whole."""
-    solved = solve_program(graph.index, capacity_bytes, weights=weights, time_limit_s=time_limit_s)
-    if solved.plan is None or solved.value is None:
-        return Unplaced(capacity_bytes, proven=solved.infeasible)
-    return Schedule(
-        graph=graph,
-        capacity_bytes=capacity_bytes,
-        plan=solved.plan,
-        stays=solved.stays,
-        offsets=solved.offsets,
-        value=solved.value,
-        unit=weights.unit,
-        bound=solved.bound,
-        proof=Proof.OPTIMAL if solved.value == solved.bound else Proof.GAP,
-        method="integer program",
-        placement="integer program",
-    )
+    solved = task.program(addresses=True)
+    if solved.plan is None:
+        return Unplaced(task.capacity_bytes, proven=solved.infeasible)
+    return _schedule(task, solved.plan, solved.offsets, solved.bound, "integer program", "integer program")
 
 
-def _with_addresses(
-    index: GraphIndex,
-    capacity_bytes: int,
-    weights: TrafficWeights,
-    found: Ordering,
-    effort: Effort,
-    deadline: float,
-) -> Placement | None:
+def _with_addresses(task: Task, found: Ordering) -> Placement | None:
     """The cheapest plan with addresses among those tried."""
     best: tuple[int, Placement] | None = None
     failed: list[Placement] = []
-    for plan in _plans(index, capacity_bytes, weights, found, effort):
-        placement = place(index, plan, capacity_bytes, time_limit_s=effort.placing_s, seed=effort.seed)
+    for plan in _plans(task, found):
+        placement = task.place(plan)
         if placement.offsets is not None:
             return placement
         failed.append(placement)
-        if clock.wall_seconds() > deadline:
+        if task.late:
             break
     for placement in failed:
-        repaired = _repair(index, capacity_bytes, weights, placement, effort, deadline)
+        repaired = _repair(task, placement)
         if repaired is not None:
-            value = weighted_traffic(index, repaired.plan, weights)
+            value = task.value(repaired.plan)
             if best is None or value < best[0]:
                 best = value, repaired
-            if value == found.value or clock.wall_seconds() > deadline:
+            if value == found.value or task.late:
                 break
     return None if best is None else best[1]
 
 
-def _plans(
-    index: GraphIndex, capacity_bytes: int, weights: TrafficWeights, found: Ordering, effort: Effort
-) -> Iterator[Plan]:
+def _plans(task: Task, found: Ordering) -> Iterator[Plan]:
     """The plan found, then others of the same cost where these are cheap to find."""
     if found.plan is None:
         return
     yield found.plan
     seen = {found.plan}
     for other in range(OTHER_ORDERS if found.value == found.bound else 0):
-        again = order_exactly(index, capacity_bytes, weights, OTHER_STATES, shuffle_seed=effort.seed + other)
+        seed = task.effort.seed + other
+        again = order_exactly(task.index, task.capacity_bytes, task.weights, OTHER_STATES, shuffle_seed=seed)
         if again.plan is not None and again.plan not in seen:
             seen.add(again.plan)
             yield again.plan
 
 
-def _repair(
-    index: GraphIndex,
-    capacity_bytes: int,
-    weights: TrafficWeights,
-    placement: Placement,
-    effort: Effort,
-    deadline: float,
-) -> Placement | None:
+def _repair(task: Task, placement: Placement) -> Placement | None:
     """The cheapest plan with addresses for the order of `placement`, or None when none was found."""
+    index, capacity, effort, order = task.index, task.capacity_bytes, task.effort, placement.plan.order
     forbidden: list[list[Gap]] = []
     for _ in range(REPAIRS):
-        conflict = conflicting_gaps(index, placement, capacity_bytes, time_limit_s=CONFLICT_S, seed=effort.seed)
-        if not conflict or clock.wall_seconds() > deadline:
+        conflict = conflicting_gaps(index, placement, capacity, time_limit_s=CONFLICT_S, seed=effort.seed)
+        if not conflict or task.late:
             return None
         forbidden.append(conflict)
         again = best_replacement(
-            index,
-            placement.plan.order,
-            capacity_bytes,
-            weights=weights,
-            forbidden=forbidden,
-            time_limit_s=effort.placing_s,
+            index, order, capacity, weights=task.weights, forbidden=forbidden, time_limit_s=effort.placing_s
         )
         if again is None:
             return None
-        placement = place(index, again.plan, capacity_bytes, time_limit_s=effort.placing_s, seed=effort.seed)
+        placement = task.place(again.plan)
         if placement.offsets is not None:
             return placement
     return None
-
-
-def _schedule(
-    graph: OperatorGraph, capacity_bytes: int, weights: TrafficWeights, found: Ordering, placed: Placement
-) -> Schedule:
-    value = weighted_traffic(graph.index, placed.plan, weights)
-    return Schedule(
-        graph=graph,
-        capacity_bytes=capacity_bytes,
-        plan=placed.plan,
-        stays=placed.stays,
-        offsets=placed.offsets or (),
-        value=value,
-        unit=weights.unit,
-        bound=found.bound,
-        proof=Proof.OPTIMAL if value == found.bound else Proof.GAP,
-        method=found.method,
-        placement=placed.allocation.method,
-    )

@@ -3,14 +3,14 @@
 import math
 from collections.abc import Mapping as Mapping_
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import final
 
 from codesign.core.labels.sweep import Array
 from codesign.cost.looptree import Loop
 from codesign.mapping.looptree import Machine, Operator, renamed
 from codesign.scheduling.fused.operator_front import CopyFront, Limits, Loops, Mapping, OperatorFront
-from codesign.scheduling.fused.shared_loops import SharedLoop
+from codesign.scheduling.fused.sharing import CutTensor, SharedLoop
 
 
 @final
@@ -105,20 +105,6 @@ Front = OperatorFront | CopyFront | RenamedFront
 def renamed_front(front: Front, operator: Operator) -> Front:
     """The front of an operator of the same shape."""
     return front if front.operator is operator else RenamedFront(front, operator)
-
-
-@dataclass(frozen=True)
-class CutTensor:
-    """A tensor that operators outside a window use too.
-
-    Args:
-        begin, end: The first and the last operator of the window that it stays for, if it is on the chip.
-        bits: Of all of it.
-    """
-
-    begin: int
-    end: int
-    bits: float
 
 
 class Patterns:

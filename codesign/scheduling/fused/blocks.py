@@ -24,7 +24,7 @@ from codesign.core.labels.sweep import Array
 from codesign.mapping.looptree import Goal, Operator
 from codesign.scheduling.fused.alike import Front
 from codesign.scheduling.fused.operator_front import Limits
-from codesign.scheduling.fused.trace import Part
+from codesign.scheduling.fused.schedule import Part
 
 WINDOW_SHARE = 0.25
 """Share of the time left that one window takes at most."""
@@ -75,7 +75,7 @@ class Floors:
         more, longer = self.rest(first, last)
         e, s = energy + more, seconds + longer
         if goal is not Goal.EDP or self.weight is None or self.before_both is None or self.behind_both is None:
-            return value_of(e, s, goal, leak)
+            return goal.of(e, s, leak)
         both = energy + self.weight * seconds + float(self.before_both[first] + self.behind_both[last + 1])
         return least_product(e, s, both, self.weight, leak)
 
@@ -91,12 +91,6 @@ class Floors:
         most = max(least + self.weight * longest, much + (self.weight - leak) * shortest)
         others = float(self.before_both[operator] + self.behind_both[operator + 1])
         return Limits(Goal.ENERGY, others, 0.0, most * (1 + 1e-12), self.weight)
-
-
-def value_of(energy: Array, seconds: Array, goal: Goal, leak: float) -> Array:
-    """`Goal.of` for arrays."""
-    leaked = energy + leak * seconds
-    return leaked if goal is Goal.ENERGY else seconds if goal is Goal.LATENCY else leaked * seconds
 
 
 def least_product(energy: Array, seconds: Array, both: Array, weight: float, leak: float) -> Array:
@@ -116,18 +110,8 @@ PATIENCE = 4
 """Lengths of windows in a row that may add nothing."""
 
 
-class Window(Protocol):
-    """The search of `codesign.scheduling.fused.loop_tree.Fusion` over some operators of a graph."""
-
-    def bound_operators(self, stop: float) -> Floors:
-        """What single operators take at least."""
-
-    def bound(self, floors: Floors, top: float, stop: float) -> float:
-        """The least value, or what it is not below."""
-
-
-class Graph(Protocol):
-    """The search over all of them."""
+class Search(Protocol):
+    """The search of `codesign.scheduling.fused.loop_tree.Fusion` over a graph, or over some of its operators in a row."""
 
     operators: Sequence[Operator]
     goal: Goal
@@ -137,14 +121,20 @@ class Graph(Protocol):
     def floors(self) -> Floors:
         """What operators take at least."""
 
-    def window(self, first: int, last: int, goal: Goal, leak: float, known: dict[object, Front]) -> Window:
+    def window(self, first: int, last: int, goal: Goal, leak: float, known: dict[object, Front]) -> "Search":
         """The search over operators first..last."""
 
     def pattern(self, first: int, last: int) -> object:
         """Equal for windows that differ in names only."""
 
+    def bound_operators(self, stop: float) -> Floors:
+        """What single operators take at least."""
 
-def block_floors(graph: Graph, parts: Sequence[Part], stop: float) -> Floors:
+    def bound(self, floors: Floors, top: float, stop: float) -> float:
+        """The least value, or what it is not below."""
+
+
+def block_floors(graph: Search, parts: Sequence[Part], stop: float) -> Floors:
     """Bounds by windows: of the objective, or of energy and of a weighted sum where it is a product.
 
     Args:
@@ -191,7 +181,7 @@ class Windows:
         goal, leak: What is minimised.
     """
 
-    def __init__(self, graph: Graph, parts: Sequence[Part], goal: Goal, leak: float) -> None:
+    def __init__(self, graph: Search, parts: Sequence[Part], goal: Goal, leak: float) -> None:
         self.graph, self.goal, self.leak = graph, goal, leak
         self.known: dict[object, Front] = {}
         self.costs = [goal.of(energy, seconds, leak) for energy, seconds in _costs(parts)]

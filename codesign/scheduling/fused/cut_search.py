@@ -116,12 +116,12 @@ class CutSearch:
             graph.operators, graph.machines, graph.between, self.goal, self.loops_per_dim,
             single=single, known=self.known, aside=aside,
         )  # fmt: skip
-        groups = GroupBounds(search, [front.quick_on(stop) for front in search.fronts])
+        groups = search.group_bounds([front.quick_on(stop) for front in search.fronts])
         return Cut(tiling, graph, search, groups, max(groups.bound, self._plain if tiling is None else 0.0))
 
     def _bound_closely(self, cut: Cut, stop: float) -> None:
         if not cut.close:
-            cut.groups = GroupBounds(cut.search, [front.least_on(stop) for front in cut.search.fronts])
+            cut.groups = cut.search.group_bounds([front.least_on(stop) for front in cut.search.fronts])
             cut.bound, cut.close = max(cut.bound, cut.groups.bound), True
 
     def improve(self, stop: float) -> None:

@@ -7,36 +7,14 @@ between two of them a tensor stays. So each operator of a group may only have ce
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from codesign.mapping.looptree import Goal
-from codesign.scheduling.fused.shared_loops import SharedLoop
-from codesign.scheduling.fused.sharing import Sharing
+from codesign.scheduling.fused.sharing import Sharing, State
 
 Pair = tuple[float, float]
 """Energy and seconds."""
 
 Chip = frozenset[str]
-State = tuple[int, Chip]
-"""The next operator, and the tensors that stay on the chip."""
-
-
-class Groups(Protocol):
-    """What `codesign.scheduling.fused.loop_tree.Fusion` says of groups."""
-
-    goal: Goal
-    leak: float
-    capacity: float
-    sharing: Sharing
-
-    @property
-    def count(self) -> int:
-        """Number of operators in the sequence."""
-
-    def next_parts(
-        self, first: int, last: int, at: int, live: Chip, context: tuple[SharedLoop, ...]
-    ) -> Iterator[tuple[int, Chip, Chip]]:
-        """Parts that may follow: (last operator, tensors on the chip during it, those that stay)."""
 
 
 @dataclass(frozen=True)
@@ -79,29 +57,34 @@ class GroupBounds:
     """Least energy and seconds of all walks over groups.
 
     Args:
-        program: The search whose groups they are.
+        sharing: What the operators share.
+        capacity: Bits of the shared level.
+        goal, leak: What is minimised.
         least: For each operator and set of its tensors on the chip the least energy and seconds, each alone.
     """
 
-    def __init__(self, program: Groups, least: Sequence[Mapping[Chip, Pair]]) -> None:
-        self.program, self.sharing, self.least = program, program.sharing, least
+    def __init__(
+        self, sharing: Sharing, capacity: float, goal: Goal, leak: float, least: Sequence[Mapping[Chip, Pair]]
+    ) -> None:
+        self.sharing, self.capacity, self.goal, self.leak, self.least = sharing, capacity, goal, leak, least
+        self.count = len(sharing.operators)
         self.start: State = (0, frozenset())
-        self.end: State = (program.count, frozenset())
+        self.end: State = (self.count, frozenset())
         self.groups: list[Group] = []
         ahead: dict[State, list[Pair]] = {self.start: [(0.0, 0.0)]}
-        for at in range(program.count):
+        for at in range(self.count):
             for state in [s for s in ahead if s[0] == at]:
                 for group in self._groups(state):
                     self.groups.append(group)
                     more = [_sum(pair, _total(group.least)) for pair in ahead[state]]
                     ahead[group.target] = _undominated([*ahead.get(group.target, []), *more])
-        values = [program.goal.of(*pair, program.leak) for pair in ahead.get(self.end, [])]
+        values = [goal.of(*pair, leak) for pair in ahead.get(self.end, [])]
         self.bound = min(values, default=math.inf)
 
     def _groups(self, state: State) -> Iterator[Group]:
-        program, (at, live) = self.program, state
-        for end, grown, stay in program.next_parts(0, program.count - 1, at, live, ()):
-            if program.sharing.held(grown, ()) > program.capacity:
+        at, live = state
+        for end, grown, stay in self.sharing.next_parts(0, self.count - 1, at, live, ()):
+            if self.sharing.held(grown, ()) > self.capacity:
                 continue
             forced = self._forced(at, end)
             if forced is None:
@@ -135,7 +118,7 @@ class GroupBounds:
     def within(self, limit: float) -> Outside | None:
         """What operators outside others cost at least in a schedule of at most `limit`; None where there is none."""
         ahead, behind = self._sums(self.groups, False), self._sums(self.groups, True)
-        of, leak = self.program.goal.of, self.program.leak
+        of, leak = self.goal.of, self.leak
         kept = []
         for group in self.groups:
             around = _sum(ahead[group.source], behind.get(group.target, (math.inf, math.inf)))
@@ -144,7 +127,7 @@ class GroupBounds:
         ahead, behind = self._sums(kept, False), self._sums(kept, True)
         if self.end not in ahead:
             return None
-        count = self.program.count
+        count = self.count
         before, after = [(math.inf, math.inf)] * (count + 1), [(math.inf, math.inf)] * (count + 1)
         on: dict[tuple[int, Chip], Pair] = {}
         for group in kept:

@@ -20,10 +20,8 @@ from dataclasses import dataclass, replace
 
 from codesign.core.factors import divisors
 from codesign.mapping.looptree import Machine, Operator
+from codesign.scheduling.fused.machines import SHARED
 from codesign.scheduling.fused.network_operators import FusedGraph
-
-SHARED = 1
-"""The level that intermediates stay in."""
 
 STEP = "step"
 

@@ -13,16 +13,15 @@ from codesign.core.labels.program import STEPS, sweep_limit
 from codesign.core.labels.sweep import Array
 from codesign.formats.accelforge.workload import Workload
 from codesign.mapping.looptree import Goal, Machine, Operator
-from codesign.scheduling.fused.alike import CutTensor, Front, Patterns, renamed_front, shape_of
-from codesign.scheduling.fused.blocks import Floors, block_floors, value_of
-from codesign.scheduling.fused.group_bounds import Outside
+from codesign.scheduling.fused.alike import Front, Patterns, renamed_front, shape_of
+from codesign.scheduling.fused.blocks import Floors, block_floors
+from codesign.scheduling.fused.group_bounds import Chip, GroupBounds, Outside, Pair
 from codesign.scheduling.fused.operator_front import CopyFront, JoinFront, Limits, Loops, OperatorFront, TimeUp
 from codesign.scheduling.fused.operator_front import Mapping as OwnMapping
 from codesign.scheduling.fused.pareto import undominated
-from codesign.scheduling.fused.schedule import Schedule, alone_part
-from codesign.scheduling.fused.shared_loops import SharedLoop
-from codesign.scheduling.fused.sharing import Sharing
-from codesign.scheduling.fused.trace import Part, trace
+from codesign.scheduling.fused.schedule import Part, Schedule, alone_part
+from codesign.scheduling.fused.sharing import CutTensor, SharedLoop, Sharing, State
+from codesign.scheduling.fused.trace import Step, Steps, trace
 
 GOOD_SHARE = 0.3
 """Part of the time for a first good schedule."""
@@ -110,6 +109,10 @@ class Fusion:
         number, tensors = self._patterns.run(first, last)
         return number, frozenset((tensors[t], c) for t, c in self.sharing.cut_of(first, last).items())
 
+    def group_bounds(self, least: Sequence[Mapping[Chip, Pair]]) -> GroupBounds:
+        """What groups cost at least, from what each operator does with its tensors on the chip."""
+        return GroupBounds(self.sharing, self.capacity, self.goal, self.leak, least)
+
     # ------------------------------------------------------------------ limits
 
     def bound_operators(self, stop: float = math.inf) -> Floors:
@@ -141,7 +144,7 @@ class Fusion:
         if self.outside is None:
             return self.floors.worth(energy, seconds, first, last, self.goal, self.leak)
         more, longer = self.outside.rest(first, last)
-        return value_of(energy + more, seconds + longer, self.goal, self.leak)
+        return self.goal.of(energy + more, seconds + longer, self.leak)
 
     def _fitting(self, rows: Array, worth: Array) -> Array:
         """Which rows fit and are worth no more than the limit."""
@@ -200,7 +203,7 @@ class Fusion:
             if (operator, own) not in self.outside.on:
                 return np.zeros((0, len(loops) + 3))
             rows, (more, longer) = front.front(own, loops), self.outside.on[operator, own]
-            return rows[self._fitting(rows, value_of(rows[:, -2] + more, rows[:, -1] + longer, self.goal, self.leak))]
+            return rows[self._fitting(rows, self.goal.of(rows[:, -2] + more, rows[:, -1] + longer, self.leak))]
         rows = front.front(own, loops)
         free = sorted(t for t in front.tensors & self.sharing.cut.keys() if self.sharing.inside(t, operator, operator))
         if free:  # on the chip or not, as is better
@@ -221,52 +224,61 @@ class Fusion:
         if key not in self._parts and first == last:
             self._parts[key] = self.leaf(first, chip, context)
         if key not in self._parts:
-            depth = len(context)
-            rows = [np.zeros((0, depth + 3))]
-            for loops in self.more_loops(first, last, context):
-                inner = self.sequence(first, last, chip, context + loops)
-                if len(inner):
-                    closed = np.empty((len(inner), depth + 3))
-                    closed[:, :depth] = inner[:, :depth]
-                    closed[:, depth] = inner[:, depth:-2].sum(axis=1)
-                    closed[:, depth + 1 :] = inner[:, -2:]
-                    rows.append(closed)
-            every = np.concatenate(rows)
+            none = np.zeros((0, len(context) + 3))
+            every = np.concatenate([none, *(rows for _, _, rows in self.closed(first, last, chip, context))])
             self._parts[key] = every[undominated(every)]
         return self._parts[key]
 
-    def sequence(self, first: int, last: int, chip: frozenset[str], context: tuple[SharedLoop, ...]) -> Array:
+    def closed(
+        self, first: int, last: int, chip: frozenset[str], context: tuple[SharedLoop, ...]
+    ) -> Iterator[tuple[tuple[SharedLoop, ...], Array, Array]]:
+        """Loops that may be added around operators first..last, the rows inside them, and those rows as rows of one part."""
+        depth = len(context)
+        for loops in self.more_loops(first, last, context):
+            inner = self.sequence(first, last, chip, context + loops)
+            if len(inner):
+                rows = np.empty((len(inner), depth + 3))
+                rows[:, :depth] = inner[:, :depth]
+                rows[:, depth] = inner[:, depth:-2].sum(axis=1)
+                rows[:, depth + 1 :] = inner[:, -2:]
+                yield loops, inner, rows
+
+    def sequence(
+        self, first: int, last: int, chip: frozenset[str], context: tuple[SharedLoop, ...], steps: Steps | None = None
+    ) -> Array:
         """Rows of operators first..last, one part after another at the same loops; tensors between parts stay or go out.
 
-        `chip` holds what is decided outside.
+        `chip` holds what is decided outside. On request the steps behind the rows are told; that is not counted as a search.
         """
-        self.scored += 1
-        if self.scored > self.most or clock.cpu_seconds() > self.stop:
-            raise TimeUp
+        if steps is None:
+            self.scored += 1
+            if self.scored > self.most or clock.cpu_seconds() > self.stop:
+                raise TimeUp
+        else:
+            steps[first, frozenset()] = [None]
         depth = len(context)
-        start = np.zeros((1, depth + 3))
-        states: dict[tuple[int, frozenset[str]], Array] = {(first, frozenset()): start}
+        states: dict[State, Array] = {(first, frozenset()): np.zeros((1, depth + 3))}
         for at in range(first, last + 1):
-            here = [(live, rows) for (position, live), rows in states.items() if position == at]
-            for live, rows in here:
-                for end, grown, stay in self.next_parts(first, last, at, live, context):
+            for state in [s for s in states if s[0] == at]:
+                for end, grown, stay in self.sharing.next_parts(first, last, at, state[1], context, self.longest):
                     more = self.part(at, end, chip | grown, context)
                     if not len(more):
                         continue
                     held = self.sharing.held(grown, context)
-                    joined, _, _ = self.joined(rows, more, held, first, end, depth)
-                    if len(joined):
-                        key = end + 1, stay
-                        old = states.get(key)
-                        both = joined if old is None else np.concatenate([old, joined])
-                        states[key] = both[undominated(both)]
+                    joined, before, added = self.joined(states[state], more, held, first, end, depth)
+                    if not len(joined):
+                        continue
+                    key = end + 1, stay
+                    both = np.concatenate([states[key], joined]) if key in states else joined
+                    kept = undominated(both)
+                    states[key] = both[kept]
+                    if steps is not None:
+                        new = [
+                            Step(state, int(i), end, chip | grown, more[j]) for i, j in zip(before, added, strict=True)
+                        ]
+                        every = [*steps.get(key, []), *new]
+                        steps[key] = [every[k] for k in kept]
         return states.get((last + 1, frozenset()), np.zeros((0, depth + 3)))
-
-    def next_parts(
-        self, first: int, last: int, at: int, live: frozenset[str], context: tuple[SharedLoop, ...]
-    ) -> Iterator[tuple[int, frozenset[str], frozenset[str]]]:
-        """Parts that may follow: (last operator, tensors on the chip during it, those that stay)."""
-        return self.sharing.next_parts(first, last, at, live, context, self.longest)
 
     def joined(
         self, rows: Array, more: Array, held: float, first: int, end: int, depth: int
@@ -291,11 +303,6 @@ class Fusion:
     ) -> OwnMapping:
         """What an operator does inside the loops; `held` are its tensors on the chip, with the number of loops outside."""
         return self.fronts[operator].mapping(held, tuple((loop.of(operator), loop.tile) for loop in context), row)
-
-    @property
-    def count(self) -> int:
-        """Number of operators in the sequence."""
-        return len(self.operators)
 
     # ------------------------------------------------------------------ search
 
@@ -351,7 +358,8 @@ class Fusion:
         try:
             for self.longest, slack in GOOD:
                 limits = [self._near(front.least(stop), slack) for front in self.fronts]
-                found = self._least_of(limits)
+                self._prepare(limits)
+                found = self.least_of_fronts()
                 if found is not None and found.value < best.value:
                     best = found
                 if best.value <= low * (1 + 1e-9) or (found is not None and self.longest > 1):
@@ -370,22 +378,17 @@ class Fusion:
 
     def _within_limit(self) -> Schedule | None:
         """The optimum, if it is at most the limit."""
-        return self._least_of(self._own_limits())
+        self._prepare(self._own_limits())
+        return self.least_of_fronts()
 
     def _own_limits(self) -> list[Limits]:
         """Of every operator, if the whole keeps the limit."""
         each = range(len(self.operators))
         return [self.floors.limits(i, self.goal, self.limit, self.leak) for i in each]
 
-    def _least_of(self, limits: Sequence[Limits]) -> Schedule | None:
-        """The best schedule of operators that keep their limits."""
-        return self._best_of(self._whole(limits))
-
     def least_of_fronts(self) -> Schedule | None:
         """The best schedule within the limit of what the fronts hold."""
-        return self._best_of(self._of_fronts())
-
-    def _best_of(self, rows: Array) -> Schedule | None:
+        rows = self._of_fronts()
         if not len(rows):
             return None
         stop, most = self.stop, self.most
@@ -397,14 +400,13 @@ class Fusion:
         self.stop, self.most = stop, most
         return Schedule(values[best], values[best], energy + self.leak * seconds, seconds, parts)
 
-    def _whole(self, limits: Sequence[Limits]) -> Array:
-        """Rows of all operators that keep their limits."""
+    def _prepare(self, limits: Sequence[Limits]) -> None:
+        """Have the fronts hold what keeps the limits of all operators."""
         limit_of: dict[object, Limits] = {}
         for shape, own in zip(self.shapes, limits, strict=True):  # operators of one shape share a front
             limit_of[shape] = limit_of[shape].joined(own) if shape in limit_of else own
         for shape, front in self.distinct.items():
             front.prepare(limit_of[shape], self.stop)
-        return self._of_fronts()
 
     def _of_fronts(self) -> Array:
         """Rows of all operators from what the fronts hold."""
@@ -425,7 +427,8 @@ class Fusion:
         try:
             for tried in range(1, len(STEPS) + 1):
                 self.limit = sweep_limit(low, tried, top * (1 + 1e-12))
-                rows = self._whole(self._own_limits())
+                self._prepare(self._own_limits())
+                rows = self._of_fronts()
                 if len(rows):
                     return min(self.goal.of(float(e), float(s), self.leak) for e, s in rows[:, -2:])
                 found = max(found, min(self.limit, top))

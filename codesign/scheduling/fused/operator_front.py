@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Mapping as Mapping_
 from dataclasses import dataclass, replace
 
@@ -22,6 +22,10 @@ from codesign.scheduling.fused.pareto import undominated
 
 Loops = tuple[tuple[str, int], ...]
 """Shared loops of an operator, outermost first: dimension and tile inside."""
+
+
+Keeps = tuple[frozenset[str], ...]
+"""The tensors that each memory holds."""
 
 
 class TimeUp(Exception):  # noqa: N818 - not an error: the search ends with the best it has
@@ -180,7 +184,7 @@ def _head(operator: Operator, loops: Loops, nodes: Sequence[tuple[str, int]]) ->
     return tuple(items)
 
 
-class OperatorFront:
+class _Front:
     """One operator of a graph.
 
     Args:
@@ -195,11 +199,32 @@ class OperatorFront:
         self, operator: Operator, machines: Sequence[Machine], between: frozenset[str], goal: Goal, leak: float
     ) -> None:
         self.operator, self.machines, self.goal, self.leak = operator, machines, goal, leak
-        self.timed = goal is not Goal.ENERGY or leak > 0
         self.tensors = frozenset(t.name for t in operator.operands)
         self.between = between & self.tensors
-        self.capacity = float(machines[0].memories[1].capacity)
-        self.width = {t.name: machines[0].memories[1].width(t) for t in operator.operands}
+        shared = machines[0].memories[1]
+        self.capacity = float(shared.capacity)
+        self.width = {t.name: shared.width(t) for t in operator.operands}
+
+    def own(self, mapping: Mapping) -> Mapping:
+        """A mapping in the operator's own names."""
+        return mapping
+
+    def on_chip(self, machine: Machine) -> Iterator[tuple[Keeps, frozenset[str]]]:
+        """Keep sets in which the shared level holds what the outermost memory does not, with those tensors (F2)."""
+        for keeps in machine.keeps:
+            chip = self.tensors - keeps[0]
+            if chip <= self.between & keeps[1]:
+                yield keeps, chip
+
+
+class OperatorFront(_Front):
+    """One operator that computes; arguments as of every front."""
+
+    def __init__(
+        self, operator: Operator, machines: Sequence[Machine], between: frozenset[str], goal: Goal, leak: float
+    ) -> None:
+        super().__init__(operator, machines, between, goal, leak)
+        self.timed = goal is not Goal.ENERGY or leak > 0
         self._cases: dict[frozenset[str], list[Case]] | None = None
         self._open: dict[frozenset[str], list[_Open]] = {}
         self._fronts: dict[tuple[frozenset[str], Loops], Array] = {}
@@ -221,10 +246,7 @@ class OperatorFront:
                     "fusion needs a memory inside the outermost one", where=f"operator '{self.operator.name}'"
                 )
             spaces = [Space(self.operator, machine, p) for p in profiles(self.operator, machine, Factors())]
-            for keeps in machine.keeps:
-                chip = frozenset(self.tensors - keeps[0])
-                if not chip <= self.between & keeps[1]:
-                    continue
+            for keeps, chip in self.on_chip(machine):
                 for space in spaces:
                     if any(len(f) for f in space.profile.factors[:2]) and chip:
                         raise UserError(
@@ -424,10 +446,6 @@ class OperatorFront:
                 return Mapping(opened.case.space.machine, among, nest_of(opened.case, found[1], head))
         raise AssertionError("no mapping of the operator makes up the row")
 
-    def own(self, mapping: Mapping) -> Mapping:
-        """A mapping in the operator's own names."""
-        return mapping
-
     def cheapest(self, loops: Loops, chips: frozenset[frozenset[str]] | None = None) -> tuple[float, float] | None:
         """Least energy and least seconds inside the loops, whatever of `chips` stays on the chip; None if nothing fits."""
         key = loops, chips
@@ -443,27 +461,15 @@ def _least_of_each(pairs: Iterable[tuple[float, float]]) -> tuple[float, float]:
     return min(e for e, _ in every), min(s for _, s in every)
 
 
-class CopyFront:
-    """An operator that only moves a tensor (F6).
-
-    Args:
-        operator, machines, between, goal, leak: As in `OperatorFront`.
-    """
+class CopyFront(_Front):
+    """An operator that only moves a tensor (F6); arguments as of every front."""
 
     def __init__(
         self, operator: Operator, machines: Sequence[Machine], between: frozenset[str], goal: Goal, leak: float
     ) -> None:
-        self.operator, self.goal, self.leak = operator, goal, leak
+        super().__init__(operator, machines, between, goal, leak)
         self.machine = machines[0]
-        self.tensors = frozenset(t.name for t in operator.operands)
-        self.between = between & self.tensors
-        self.capacity = float(self.machine.memories[1].capacity)
-        self.width = {t.name: self.machine.memories[1].width(t) for t in operator.operands}
-        self.allowed = {
-            frozenset(self.tensors - keeps[0])
-            for keeps in self.machine.keeps
-            if self.tensors - keeps[0] <= self.between & keeps[1]
-        }
+        self.allowed = {chip for _, chip in self.on_chip(self.machine)}
 
     def smallest(self) -> tuple[str, float, float]:
         """Nothing is held while a tensor moves."""
@@ -489,10 +495,6 @@ class CopyFront:
     def mapping(self, held: tuple[tuple[str, int], ...], loops: Loops, row: Array) -> Mapping:
         """A mapping without nodes, as a copy computes nothing."""
         return Mapping(self.machine, (), ())
-
-    def own(self, mapping: Mapping) -> Mapping:
-        """A mapping in the operator's own names."""
-        return mapping
 
     def prepare(self, limits: Limits, stop: float = math.inf) -> None:
         """Nothing, as a copy has no sweeps."""
@@ -533,11 +535,7 @@ class CopyFront:
 
 
 class JoinFront(CopyFront):
-    """A concatenation in place: its producers write their parts, all of them where the whole is (G2).
-
-    Args:
-        operator, machines, between, goal, leak: As in `OperatorFront`.
-    """
+    """A concatenation in place: its producers write their parts, all of them where the whole is (G2)."""
 
     def __init__(
         self, operator: Operator, machines: Sequence[Machine], between: frozenset[str], goal: Goal, leak: float

@@ -13,8 +13,7 @@ from codesign.scheduling.fused.cut_search import CutSearch
 from codesign.scheduling.fused.halos import HaloTiling
 from codesign.scheduling.fused.loop_tree import Fusion
 from codesign.scheduling.fused.network_operators import FusedGraph, graph_of
-from codesign.scheduling.fused.schedule import Schedule
-from codesign.scheduling.fused.trace import Part, own_lines
+from codesign.scheduling.fused.schedule import Part, Schedule, own_lines
 from codesign.scheduling.protocol import ScheduleProblem, ScheduleResult
 from codesign.workloads.network import Network
 

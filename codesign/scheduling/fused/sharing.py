@@ -3,12 +3,47 @@
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import final
 
 from codesign.cost.looptree_graph import follows, parts_of
 from codesign.mapping.looptree import Operator
-from codesign.scheduling.fused.alike import CutTensor
-from codesign.scheduling.fused.shared_loops import SharedLoop
+
+
+@dataclass(frozen=True)
+class SharedLoop:
+    """A loop over several operators: its dimension in each of them, and the tile inside."""
+
+    dims: tuple[tuple[int, str], ...]
+    tile: int
+
+    @cached_property
+    def by_operator(self) -> dict[int, str]:
+        """The dimension in each operator."""
+        return dict(self.dims)
+
+    def of(self, operator: int) -> str:
+        """The dimension in one operator."""
+        return self.by_operator[operator]
+
+
+@dataclass(frozen=True)
+class CutTensor:
+    """A tensor that operators outside a window use too.
+
+    Args:
+        begin, end: The first and the last operator of the window that it stays for, if it is on the chip.
+        bits: Of all of it.
+    """
+
+    begin: int
+    end: int
+    bits: float
+
+
+State = tuple[int, frozenset[str]]
+"""The next operator of a sequence, and the tensors that stay on the chip."""
 
 
 @final

@@ -7,6 +7,7 @@ from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 
 from codesign.arch.technology_files import provenance_of
 from codesign.core.errors import UserError
@@ -22,6 +23,8 @@ from codesign.scheduling.soma.model.notation import STATUS_BY_CODE, DramScheme, 
 from codesign.scheduling.soma.model.rules import MAPPED_TILES, ModelOptions
 
 KIND, LAYER, TILE, SOURCE, BYTES, START, END, USE = range(8)
+
+BoolArray = npt.NDArray[np.bool_]
 
 
 class TensorKind(IntEnum):
@@ -52,7 +55,7 @@ class Problem:
     buffer_bytes: int | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.batch, bool) or not isinstance(self.batch, int) or self.batch < 1:
+        if type(self.batch) is not int or self.batch < 1:
             raise UserError(f"`batch` must be an integer >= 1, got {self.batch!r}")
         if self.buffer_bytes is not None and self.buffer_bytes < 1:
             raise UserError(f"`capacity` must be >= 1 byte, got {self.buffer_bytes}")
@@ -150,6 +153,16 @@ class Parsed:
         return np.flatnonzero(self.tensors[:, KIND] != kf.LOCAL).astype(np.int64)
 
     @cached_property
+    def is_store(self) -> BoolArray:
+        """``n``: whether a tensor is stored."""
+        return np.equal(self.tensors[:, KIND], kf.STORE)
+
+    @cached_property
+    def is_load(self) -> BoolArray:
+        """``n``: whether a tensor is loaded."""
+        return np.isin(self.tensors[:, KIND], (kf.LOAD_IFMAP, kf.LOAD_WEIGHT))
+
+    @cached_property
     def default_order(self) -> IntArray:
         """Double-buffer DRAM order: by start, weights first, by end, loads before stores, by number."""
         rows = self.tensors[self.dram_ids]
@@ -161,12 +174,6 @@ class Parsed:
         """``n`` channel cycles of each tensor (0 for local ones)."""
         cycles = -(-self.tensors[:, BYTES] // self.problem.hardware.dram_bytes_per_cycle)
         return np.where(self.tensors[:, KIND] == kf.LOCAL, 0, cycles)
-
-    @cached_property
-    def waits_for(self) -> IntArray:
-        """``n`` layer whose stores a load must wait for, -1 for none (weights, external inputs, and in the published model all)."""
-        waits = self.problem.options.store_before_load & (self.tensors[:, KIND] == kf.LOAD_IFMAP)
-        return np.where(waits, np.maximum(self.tensors[:, SOURCE], -1), -1)
 
     @cached_property
     def dram_bytes(self) -> dict[str, int]:
@@ -255,6 +262,13 @@ class Schedule:
     def utilisation(self) -> float:
         """Share of the latency that fully busy units would need (vector work counts at the vector unit's rate)."""
         return self.parsed.problem.ideal_engine_cycles / self.latency_cycles
+
+    @property
+    def tile_runs(self) -> list[tuple[int, int, int, int]]:
+        """Start cycle, layer, tile and cycles of every position."""
+        parsed = self.parsed
+        rows = np.stack([self.tile_start, parsed.tile_layer, parsed.tile_index, parsed.tile_cycles], axis=1)
+        return [(start, layer, tile, cycles) for start, layer, tile, cycles in rows.tolist()]
 
     @property
     def provenance(self) -> JsonObject:
@@ -417,18 +431,24 @@ def schedule(parsed: Parsed, start: IntArray, end: IntArray, order: IntArray) ->
         where = _position_name(parsed, place)
         reason = f"the buffer would hold {peak} bytes at position {place} ({where}), limit {limit}"
         return Invalid(Status.BUFFER_OVERFLOW, reason, peak)
-    tile_start = np.zeros(len(parsed.tile_layer), np.int64)
-    transfer_start = np.zeros(len(rows), np.int64)
-    code, latency = tm.simulate(
-        parsed.tile_cycles, rows[:, KIND], rows[:, LAYER], parsed.waits_for, rows[:, USE], start, end, parsed.transfer_cycles, order,
-        tile_start, transfer_start,
-    )  # fmt: skip
-    if code == kf.OK and parsed.problem.options.store_before_load:
-        scratch = np.zeros(len(parsed.layers), np.int64)
-        code = tm.stored_before_loaded(order, rows[:, KIND], rows[:, LAYER], rows[:, SOURCE], scratch)
+    kind, use, is_store = rows[:, KIND].copy(), rows[:, USE].copy(), parsed.is_store
+    clocks = tm.Clocks(np.zeros_like(usage), np.zeros_like(usage), np.zeros(len(rows), np.int64))
+    first_loads = int((~is_store[order] & (use[order] == 0)).sum())
+    life = np.where(is_store, end, start)
+    code, latency = kf.BAD_TENSOR_ORDER, -1
+    if (end[order] > use[order]).all() and (end[order[is_store[order]]] < len(usage)).all():
+        latency = tm.order_latency(
+            parsed.tile_cycles, kind, use, parsed.transfer_cycles, life, order, first_loads, clocks
+        )
+    if latency >= 0:
+        code = kf.OK
+        if parsed.problem.options.store_before_load:
+            scratch = np.zeros(len(parsed.layers), np.int64)
+            code = tm.stored_before_loaded(order, kind, rows[:, LAYER], rows[:, SOURCE], scratch)
     if code != kf.OK:
         return Invalid(STATUS_BY_CODE[code], _REASONS[code])
-    return Schedule(parsed, start, end, order, int(latency), tile_start, transfer_start, usage)
+    tile_start = clocks.tile_end[:-1] - parsed.tile_cycles
+    return Schedule(parsed, start, end, order, int(latency), tile_start, clocks.transfer_start, usage)
 
 
 _REASONS = {

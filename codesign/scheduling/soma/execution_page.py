@@ -21,12 +21,7 @@ def page_data(schedule: Schedule) -> JsonObject:
     return {
         "layers": [layer.name for layer in parsed.problem.graph.layers],
         "matrix": [layer.is_matrix for layer in parsed.problem.graph.layers],
-        "tiles": [
-            [int(s), int(c), int(layer), int(t)]
-            for s, c, layer, t in zip(
-                schedule.tile_start, parsed.tile_cycles, parsed.tile_layer, parsed.tile_index, strict=True
-            )
-        ],
+        "tiles": [[start, cycles, layer, tile] for start, layer, tile, cycles in schedule.tile_runs],
         "tensors": [
             [int(r[KIND]), int(r[LAYER]), int(r[TILE]), int(r[SOURCE]), int(r[BYTES]), int(s), int(e), int(b), int(c)]
             for r, s, e, b, c in zip(

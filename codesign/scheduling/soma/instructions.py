@@ -93,50 +93,28 @@ def make_instructions(schedule: Schedule) -> Program:
                 stores = (rows[:, KIND] == kf.STORE) & (rows[:, LAYER] == source)
                 after += tuple(number[int(s)] for s in stores.nonzero()[0])
             waits[use].append(number[t])
-        what = "output" if kind == kf.STORE else "weights" if kind == kf.LOAD_WEIGHT else "input"
-        dram.append(
-            Instruction(
-                number[t],
-                "store" if kind == kf.STORE else "load",
-                int(rows[t, LAYER]),
-                int(rows[t, TILE]),
-                int(rows[t, BYTES]),
-                0,
-                t,
-                after,
-                what,
-            )
+        operation, what = (
+            ("store", "output") if kind == kf.STORE else ("load", "weights" if kind == kf.LOAD_WEIGHT else "input")
         )
+        layer, tile, size = (int(rows[t, column]) for column in (LAYER, TILE, BYTES))
+        dram.append(Instruction(number[t], operation, layer, tile, size, 0, t, after, what))
     compute = tuple(
-        Instruction(
-            p,
-            "compute",
-            int(parsed.tile_layer[p]),
-            int(parsed.tile_index[p]),
-            0,
-            int(parsed.tile_cycles[p]),
-            -1,
-            tuple(waits[p]),
-        )
-        for p in range(total)
+        Instruction(p, "compute", layer, tile, 0, cycles, -1, tuple(waits[p]))
+        for p, (_, layer, tile, cycles) in enumerate(schedule.tile_runs)
+    )
+    lives = zip(rows[:, BYTES].tolist(), schedule.start.tolist(), schedule.end.tolist(), strict=True)
+    reservations = tuple(
+        Reservation(t, size, start if start >= 0 else None, end if end < total else None)
+        for t, (size, start, end) in enumerate(lives)
     )
     return Program(
         tuple(dram),
         compute,
-        _reservations(schedule, total),
+        reservations,
         parsed.problem.hardware.dram_bytes_per_cycle,
         parsed.problem.limit_bytes,
         tuple(layer.name for layer in parsed.problem.graph.layers),
     )
-
-
-def _reservations(schedule: Schedule, total: int) -> tuple[Reservation, ...]:
-    rows = schedule.parsed.tensors
-    found = []
-    for t in range(len(rows)):
-        start, end = int(schedule.start[t]), int(schedule.end[t])
-        found.append(Reservation(t, int(rows[t, BYTES]), start if start >= 0 else None, end if end < total else None))
-    return tuple(found)
 
 
 def instructions_json(program: Program) -> JsonObject:

@@ -4,7 +4,7 @@ from codesign.core.json_types import JsonObject
 from codesign.scheduling.soma.evaluator import BYTES, KIND, LAYER, SOURCE, TILE, Invalid, Problem, Schedule, TensorKind
 from codesign.scheduling.soma.model.notation import Encoding, Status
 from codesign.scheduling.soma.search.fusion_bound import FusionBound
-from codesign.scheduling.soma.search.two_stages import Found, StageOne
+from codesign.scheduling.soma.search.two_stages import Found
 
 
 def schedule_json(schedule: Schedule, name: str = "scheme") -> JsonObject:
@@ -53,17 +53,11 @@ def detail_json(schedule: Schedule) -> JsonObject:
         }
         for e in parsed.layers
     ]  # fmt: skip
-    compute = [
-        [int(s), int(layer), int(tile), int(c)]
-        for s, layer, tile, c in zip(
-            schedule.tile_start, parsed.tile_layer, parsed.tile_index, parsed.tile_cycles, strict=True
-        )
-    ]
     return {
         "per_layer": layers,
         "tensors": tensors,
         "dram_order": schedule.order.tolist(),
-        "comp_timeline_start_layer_tile_dur": compute,
+        "comp_timeline_start_layer_tile_dur": [list(run) for run in schedule.tile_runs],
         "dram_timeline_start_tensor": [[int(schedule.transfer_start[t]), int(t)] for t in schedule.order],
     }
 
@@ -80,13 +74,13 @@ def evaluation_json(encoding: Encoding, outcome: Schedule | Invalid) -> JsonObje
     }
 
 
-def _stage1_json(stage1: StageOne) -> JsonObject:
-    plain = stage1.double_buffer
+def _stage1_json(found: Found) -> JsonObject:
+    plain, stage1 = found.double_buffer, found.stage1
     return {
         "latency_cycles": None if plain is None else plain.latency_cycles,
         "energy_pj": None if plain is None else plain.energy_pj,
         "peak_buffer_bytes": None if plain is None else plain.peak_buffer_bytes,
-        "search_latency_cycles": stage1.chain_latency_cycles,
+        "search_latency_cycles": stage1.latency_cycles,
         "evaluations": stage1.evaluations,
         "scored": stage1.legal,
         "moves": {
@@ -102,7 +96,7 @@ def found_json(found: Found, scheduler: str, seed: int) -> JsonObject:
         "status": "feasible",
         "scheduler": scheduler,
         **schedule_json(found.schedule, scheduler),
-        "stage1": _stage1_json(found.stage1),
+        "stage1": _stage1_json(found),
         "stage2": {
             "evaluations": found.dram_evaluations,
             "bound_cycles": found.dram_bound_cycles,

@@ -189,10 +189,8 @@ def _timeline(schedule: Schedule) -> tuple[Interval, ...]:
     parsed = schedule.parsed
     layers = parsed.problem.graph.layers
     compute = [
-        Interval("compute", f"{layers[int(layer)].name} tile {int(tile)}", float(start), float(start + cycles))
-        for start, layer, tile, cycles in zip(
-            schedule.tile_start, parsed.tile_layer, parsed.tile_index, parsed.tile_cycles, strict=True
-        )
+        Interval("compute", f"{layers[layer].name} tile {tile}", float(start), float(start + cycles))
+        for start, layer, tile, cycles in schedule.tile_runs
     ]
     transfers = [
         Interval(

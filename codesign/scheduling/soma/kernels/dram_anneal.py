@@ -1,10 +1,4 @@
-"""Compiled: simulated annealing over the DRAM attributes (order and living durations) of fixed tiles.
-
-The timing is `kernels.timing.simulate` for one channel, restated per transfer so that it needs one pass over the DRAM order: with
-``first`` the start of a load or the position of a store, and M the largest ``first`` up to a transfer, the transfer may serve
-deadline d only if ``d > M``, or ``d == M`` and everything from the first such transfer on is a load used and started at M.
-A property test holds the two equal.
-"""
+"""Compiled: simulated annealing over the DRAM attributes (order and living durations) of fixed tiles."""
 
 from typing import NamedTuple
 
@@ -13,6 +7,7 @@ from codesign.core.kernel_library import FloatArray, IntArray
 from codesign.core.rng import RandomState, below, uniform
 from codesign.scheduling.soma.kernels.decode import STORE
 from codesign.scheduling.soma.kernels.fusion_anneal import ACCEPTED, IMPROVED, LEGAL, TRIED, Cooling, accepts, heat_at
+from codesign.scheduling.soma.kernels.timing import Clocks, order_latency
 
 N_DRAM_MOVES = 3
 REORDER, RETIME, BOTH = range(N_DRAM_MOVES)
@@ -55,61 +50,14 @@ class State(NamedTuple):
         rank: ``D`` place of each tensor in it.
         life: ``D`` position from which a load, and up to which a store, holds the buffer.
         usage: ``T + 1`` bytes held at positions -1..T-1.
-        tile_end: Scratch of ``T + 1``.
-        ready: Scratch of ``T + 1``.
+        clocks: Scratch of the timing.
     """
 
     order: IntArray
     rank: IntArray
     life: IntArray
     usage: IntArray
-    tile_end: IntArray
-    ready: IntArray
-
-
-@njit
-def order_latency(tile_time: IntArray, transfers: Transfers, state: State, first_loads: int) -> int:
-    """Latency of a DRAM order on one channel, -1 when it cannot run; `first_loads` is the number of loads tile 0 uses."""
-    kind, use, life, tile_end, ready = transfers.kind, transfers.use, state.life, state.tile_end, state.ready
-    T = tile_time.shape[0]
-    ready[:] = 0
-    p, comp, dram, furthest = 0, 0, 0, -1
-    carry = False
-    for i in range(state.order.shape[0]):
-        t = state.order[i]
-        if kind[t] == STORE:
-            first, deadline, release = use[t], life[t], use[t]
-            late_load = False
-        else:
-            first, deadline, release = life[t], use[t], life[t] - 1
-            late_load = first == deadline
-            if first < 0 and first_loads == 0:
-                return -1
-        if first > furthest:
-            furthest = first
-            carry = late_load
-        elif first == furthest:
-            carry = carry and late_load
-        else:
-            carry = False
-        if deadline <= furthest and not (deadline == furthest and carry):
-            return -1
-        if deadline == 0:
-            if furthest >= 0:
-                return -1
-            first_loads -= 1
-        if release >= 0:
-            while p <= release:
-                comp = max(comp, ready[p]) + tile_time[p]
-                tile_end[p] = comp
-                p += 1
-            dram = max(dram, tile_end[release])
-        dram += transfers.cycles[t]
-        ready[deadline] = dram
-    while p < T:
-        comp = max(comp, ready[p]) + tile_time[p]
-        p += 1
-    return max(comp, dram)
+    clocks: Clocks
 
 
 @njit
@@ -255,7 +203,7 @@ def anneal_dram(
             fits = set_life(t, new_life, transfers, state, limit)
         latency = -1
         if fits and (life[t] != old_life or rank[t] != old_rank):
-            latency = order_latency(tile_time, transfers, state, first_loads)
+            latency = order_latency(tile_time, kind, use, transfers.cycles, life, order, first_loads, state.clocks)
         if latency >= 0:
             stats[move, LEGAL] += 1
             if accepts((latency - values[0]) / (values[0] - ideal + 1.0), heat, random):

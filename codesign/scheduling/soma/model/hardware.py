@@ -131,14 +131,6 @@ class SomaHardware:
             ol2=_scaled(self.ol2, scale, self.ol2.capacity_bytes),
         )
 
-    def with_bandwidth(self, dram_bytes_per_cycle: int) -> "SomaHardware":
-        """The same template with another DRAM bandwidth."""
-        return replace(self, dram_bytes_per_cycle=dram_bytes_per_cycle)
-
-    def with_array(self, pe_dim: int) -> "SomaHardware":
-        """The same template with ``pe_dim x pe_dim`` PEs."""
-        return replace(self, pe_dim=pe_dim)
-
 
 def _scaled(memory: Memory, scale: float, capacity_bytes: int) -> Memory:
     return Memory(capacity_bytes, memory.read_pj_per_byte * scale, memory.write_pj_per_byte * scale)

@@ -113,6 +113,12 @@ class Layer:
     on_chip_weights: bool = False
 
     @property
+    def reads(self) -> tuple[tuple[int, int], ...]:
+        """`prevs` with the kind of each edge."""
+        kinds = ((self.ifm_prevs, IFMAP_EDGE), (self.wgt_prevs, WEIGHT_EDGE), (self.whole_prevs, WHOLE_EDGE))
+        return tuple((producer, kind) for producers, kind in kinds for producer in producers)
+
+    @property
     def prevs(self) -> tuple[int, ...]:
         """Every layer whose output this layer reads."""
         return (*self.ifm_prevs, *self.wgt_prevs, *self.whole_prevs)
@@ -223,27 +229,21 @@ class LayerGraph:
     @cached_property
     def producers(self) -> tuple[IntArray, IntArray, IntArray]:
         """Edges into each layer, compressed rows: starts ``layers+1``, producer ids, edge kinds."""
-        return _compress(
-            [
-                [(p, IFMAP_EDGE) for p in layer.ifm_prevs]
-                + [(p, WEIGHT_EDGE) for p in layer.wgt_prevs]
-                + [(p, WHOLE_EDGE) for p in layer.whole_prevs]
-                for layer in self.layers
-            ]
-        )
+        return _compress([layer.reads for layer in self.layers])
+
+    @cached_property
+    def readers(self) -> list[list[tuple[int, int]]]:
+        """For each layer those that read its output, with the kind of the edge."""
+        rows: list[list[tuple[int, int]]] = [[] for _ in self.layers]
+        for index, layer in enumerate(self.layers):
+            for producer, kind in layer.reads:
+                rows[producer].append((index, kind))
+        return rows
 
     @cached_property
     def consumers(self) -> tuple[IntArray, IntArray, IntArray]:
         """Edges out of each layer, compressed rows: starts ``layers+1``, consumer ids, edge kinds."""
-        rows: list[list[tuple[int, int]]] = [[] for _ in self.layers]
-        for index, layer in enumerate(self.layers):
-            for p in layer.ifm_prevs:
-                rows[p].append((index, IFMAP_EDGE))
-            for p in layer.wgt_prevs:
-                rows[p].append((index, WEIGHT_EDGE))
-            for p in layer.whole_prevs:
-                rows[p].append((index, WHOLE_EDGE))
-        return _compress(rows)
+        return _compress(self.readers)
 
     @cached_property
     def externals(self) -> tuple[IntArray, IntArray, IntArray, IntArray]:
@@ -252,12 +252,12 @@ class LayerGraph:
         Returns:
             Starts ``layers+1``, input ids, their channels, and 0 or, where every tile needs the whole input, its bytes per sample.
         """
-        windows = [[(e, self.external_inputs[e][0], 0) for e in layer.ext_prevs] for layer in self.layers]
-        wholes = [
-            [(e, self.external_inputs[e][0], math.prod(self.external_inputs[e])) for e in layer.whole_ext_prevs]
+        shapes = self.external_inputs
+        rows = [
+            [(e, shapes[e][0], 0) for e in layer.ext_prevs]
+            + [(e, shapes[e][0], math.prod(shapes[e])) for e in layer.whole_ext_prevs]
             for layer in self.layers
         ]
-        rows = [window + whole for window, whole in zip(windows, wholes, strict=True)]
         starts, ids, channels = _compress([[(e, c) for e, c, _ in row] for row in rows])
         return starts, ids, channels, np.array([size for row in rows for _, _, size in row], dtype=np.int64)
 

@@ -1,24 +1,25 @@
 """Where a layer graph comes from: a JSON file, a GPT-2 block by name, the zoo, an ONNX file."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from codesign.core.errors import UserError
+from codesign.scheduling.soma.model.decoder_block import decoder_block
 from codesign.scheduling.soma.model.from_network import graph_from_network
-from codesign.scheduling.soma.model.gpt2 import gpt2_block
 from codesign.scheduling.soma.model.layer_graph import LayerGraph, graph_from_json
 from codesign.workloads.fuse import fuse
 from codesign.workloads.graph_door import GraphForm, open_graph
 from codesign.workloads.network import Network
 from codesign.workloads.zoo import normalized, read_phase, zoo_entry
+from codesign.workloads.zoo.transformers import GPT2
 
 # A randomly wired network (RandWire, small regime) is one drawn graph, so it is kept as a file: the graph SoMa's authors schedule.
 RANDWIRE = "randwire-small"
 
-BLOCKS = {"gpt2_small_block": "gpt2-small", "gpt2_xl_block": "gpt2-xl"}
-"""Zoo name of one block -> the model whose block SoMa's authors schedule."""
+BLOCKS = {"gpt2_small_block": "small", "gpt2_xl_block": "xl"}
+"""Zoo name of one block -> the size of GPT-2 whose block SoMa's authors schedule."""
 
 
 @dataclass(frozen=True)
@@ -61,15 +62,12 @@ def load_graph(
     block = zoo_entry(name)
     if block is not None and block.name in BLOCKS and dims is None:
         read = read_phase(block, phase, seq, past)
-        graph: LayerGraph | None = None
-        if read.tokens == 1 and read.past:
-            graph = gpt2_block(BLOCKS[block.name], "decode", read.past)
-        elif not read.past:
-            graph = gpt2_block(BLOCKS[block.name], "prefill", read.tokens)
-        if graph is not None:
-            whole = BLOCKS[block.name]  # the published graph has the model's name; here that means all its blocks
-            named = replace(graph, name=graph.name.replace(whole, f"{whole}-block", 1))
-            return Source(named, 1 if batch is None else batch)
+        decoded = read.tokens == 1 and read.past
+        if decoded or not read.past:
+            size = BLOCKS[block.name]
+            phase, length = ("decode", read.past) if decoded else ("prefill", read.tokens)
+            graph = decoder_block(f"gpt2-{size}-block {phase} {length}", GPT2[size], read.tokens, read.past)
+            return Source(graph, 1 if batch is None else batch)
     if normalized(name) == normalized(RANDWIRE):
         name = str(Path(__file__).parent / "networks" / f"{RANDWIRE}.json")
     opened = open_graph(name, phase=phase, seq=seq, past=past, batch=batch, dims=dims)

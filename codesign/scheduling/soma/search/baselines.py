@@ -11,7 +11,6 @@ import numpy as np
 
 from codesign.core import clock
 from codesign.core.goals import Objective
-from codesign.core.kernel_library import IntArray
 from codesign.scheduling.soma.evaluator import Invalid, Problem, parse
 from codesign.scheduling.soma.kernels import decode as kf
 from codesign.scheduling.soma.kernels import score_scheme as ks
@@ -103,7 +102,11 @@ def merged_start(
     number of schemes scored is about six per layer, which matters where scoring one takes long.
     """
     order, cut, tiles = start.arrays()
-    best = _value(problem, order, cut, tiles, objective, workspace)
+
+    def value() -> float:
+        return scheme_value(problem, fusion_from_arrays(order, cut, tiles), objective, workspace)
+
+    best = value()
     for _ in range(4):
         before = best
         for i in range(1, len(order)):
@@ -119,9 +122,9 @@ def merged_start(
             for option in options:
                 old = (int(cut[i]), int(tiles[first]))
                 cut[i], tiles[first] = option
-                value = _value(problem, order, cut, tiles, objective, workspace)
-                if value < best:
-                    best, kept = value, option
+                now = value()
+                if now < best:
+                    best, kept = now, option
                 cut[i], tiles[first] = old
             cut[i], tiles[first] = kept
             if deadline is not None and clock.wall_seconds() > deadline:
@@ -139,18 +142,7 @@ def reordered(scheme: FusionScheme, order: tuple[int, ...]) -> FusionScheme:
 
 def scheme_value(problem: Problem, scheme: FusionScheme, objective: Objective, workspace: Workspace) -> float:
     """Objective of a scheme with greedy prefetching; infinite when it cannot run."""
-    return _value(problem, *scheme.arrays(), objective, workspace)
-
-
-def _value(
-    problem: Problem,
-    order: IntArray,
-    cut: IntArray,
-    tiles: IntArray,
-    objective: Objective,
-    workspace: Workspace,
-) -> float:
-    found = score(problem, fusion_from_arrays(order, cut, tiles), ks.PREFETCH, workspace)
+    found = score(problem, scheme, ks.PREFETCH, workspace)
     return objective.score(found.energy_pj, found.latency_cycles) if found.status is Status.SUCCESS else math.inf
 
 
@@ -204,10 +196,8 @@ def single_layer_bytes(problem: Problem, layer: int, tiles: int) -> int | None:
     total = entry.weight_bytes + entry.constant_bytes + b * entry.K * h * w
     total += b * sum(math.prod(graph.external_inputs[e]) for e in entry.whole_ext_prevs)
     flags = problem.options.flags
-    edges = [(p, graph.layers[p].K, nw.IFMAP_EDGE) for p in entry.ifm_prevs]
+    edges = [(p, graph.layers[p].K, kind) for p, kind in entry.reads]
     edges += [(layer, graph.external_inputs[e][0], nw.IFMAP_EDGE) for e in entry.ext_prevs]
-    edges += [(p, graph.layers[p].K, nw.WEIGHT_EDGE) for p in entry.wgt_prevs]
-    edges += [(p, graph.layers[p].K, nw.WHOLE_EDGE) for p in entry.whole_prevs]
     shape = np.array([b, entry.K, h, w, ch, cw], np.int64)
     for producer, channels, edge in edges:
         nb, _c, nh, width = kf.requirement(graph.table, layer, edge, producer, shape, flags)

@@ -25,6 +25,7 @@ from codesign.scheduling.soma.kernels import fusion_anneal as ka
 from codesign.scheduling.soma.kernels.fusion_anneal import Cooling
 from codesign.scheduling.soma.kernels.prefetch import prefetch
 from codesign.scheduling.soma.kernels.records import Channel, Extent, Loads, Stores
+from codesign.scheduling.soma.kernels.timing import Clocks
 
 START_TEMPERATURE = 0.1
 """Of the annealing, relative to the distance from the no-stall bound."""
@@ -43,7 +44,7 @@ def last_store_of(parsed: Parsed) -> IntArray:
     """Per layer the number of its last stored tensor, -1 when it stores none."""
     rows = parsed.tensors
     last = np.full(len(parsed.layers), -1, np.int64)
-    stores = np.flatnonzero(rows[:, KIND] == kf.STORE)
+    stores = np.flatnonzero(parsed.is_store)
     last[rows[stores, LAYER]] = stores
     return last
 
@@ -52,10 +53,7 @@ def earliest_ends(parsed: Parsed) -> IntArray:
     """``n``: smallest end of the living duration of each store (local consumers keep the default)."""
     graph = parsed.problem.graph
     group = {entry.layer: entry.group for entry in parsed.layers}
-    starts, users, _kinds = graph.consumers
-    local = np.zeros(len(graph.layers), bool)
-    for layer in range(len(graph.layers)):
-        local[layer] = any(group[int(u)] == group[layer] for u in users[starts[layer] : starts[layer + 1]])
+    local = np.array([any(group[u] == group[i] for u, _ in users) for i, users in enumerate(graph.readers)])
     rows = parsed.tensors
     return np.where(local[rows[:, LAYER]], rows[:, END], rows[:, USE] + 1)
 
@@ -63,10 +61,8 @@ def earliest_ends(parsed: Parsed) -> IntArray:
 def least_held(parsed: Parsed) -> IntArray:
     """``T``: bytes held at each position when loads are held from their use and stores to their earliest end."""
     rows = parsed.tensors
-    kinds = rows[:, KIND]
-    is_load = (kinds == kf.LOAD_IFMAP) | (kinds == kf.LOAD_WEIGHT)
-    start = np.where(is_load, rows[:, USE], rows[:, START])
-    end = np.where(kinds == kf.STORE, earliest_ends(parsed), rows[:, END])
+    start = np.where(parsed.is_load, rows[:, USE], rows[:, START])
+    end = np.where(parsed.is_store, earliest_ends(parsed), rows[:, END])
     return _usage(parsed, start, end)[1:-1]
 
 
@@ -74,9 +70,9 @@ def greedy(parsed: Parsed) -> Schedule | Invalid:
     """The schedule of the greedy prefetch rule (`kernels.prefetch.prefetch`), falling back to the double-buffer defaults."""
     rows = parsed.tensors
     kinds = rows[:, KIND]
-    load_ids = np.flatnonzero((kinds == kf.LOAD_IFMAP) | (kinds == kf.LOAD_WEIGHT))
+    load_ids = np.flatnonzero(parsed.is_load)
     load_ids = load_ids[np.lexsort((load_ids, kinds[load_ids] != kf.LOAD_WEIGHT, rows[load_ids, USE]))]
-    store_ids = np.flatnonzero(kinds == kf.STORE)
+    store_ids = np.flatnonzero(parsed.is_store)
     store_ids = store_ids[np.argsort(rows[store_ids, USE], kind="stable")]
     T = len(parsed.tile_layer)
     base_start = rows[:, START].copy()
@@ -160,8 +156,9 @@ class DramChain:
         rank = np.empty_like(order)
         rank[order] = np.arange(len(order))
         life = np.where(self._is_store, begin.end[ids], begin.start[ids])
-        scratch = [np.zeros(len(parsed.tile_layer) + 1, np.int64) for _ in range(2)]
-        self._state = kd.State(order, rank, life, begin.usage_bytes.copy(), *scratch)
+        usage = begin.usage_bytes.copy()
+        clocks = Clocks(np.zeros_like(usage), np.zeros_like(usage), np.zeros_like(life))
+        self._state = kd.State(order, rank, life, usage, clocks)
         self._best = (order.copy(), life.copy())
         self._values = np.array([begin.latency_cycles, begin.latency_cycles], np.int64)
         self._limits = (int(parsed.problem.limit_bytes), int(parsed.bound_cycles))

@@ -20,7 +20,7 @@ from typing import Any
 
 from codesign.core.goals import Objective
 from codesign.scheduling.soma.evaluator import Problem
-from codesign.scheduling.soma.kernels.least_tile import least_tiles
+from codesign.scheduling.soma.kernels.tile_cost import least_tiles
 from codesign.scheduling.soma.model.hardware import SomaHardware
 from codesign.scheduling.soma.model.layer_graph import (
     IFMAP_EDGE,
@@ -66,7 +66,10 @@ def leaving_edges(problem: Problem) -> frozenset[tuple[int, int]]:
     """Pairs (producer, reader) whose data the bound sends through DRAM, because no group holds both (B1)."""
     bound = _Bound(problem)
     return frozenset(
-        (i, user) for i in range(len(bound.layers)) for user, _ in bound.consumers[i] if not bound.may_stay(i, user)
+        (i, user)
+        for i in range(len(bound.layers))
+        for user, _ in problem.graph.readers[i]
+        if not bound.may_stay(i, user)
     )
 
 
@@ -79,22 +82,14 @@ class _Bound:
         compute, tiles_pj = sum(c for c, _ in least), sum(e for _, e in least)
         moved = self._dram_bytes()
         bandwidth = self.problem.hardware.dram_bytes_per_cycle
-        latency = max(compute + (self._first_bytes() + self._last_bytes()) / bandwidth, moved / bandwidth)
+        # One element at least is stored after the last tile.
+        latency = max(compute + (self._first_bytes() + 1) / bandwidth, moved / bandwidth)
         energy = tiles_pj + moved * self.problem.hardware.dram_pj_per_byte
         return FusionBound(moved, compute, math.ceil(latency * (1 - 1e-12)), energy)
 
     @property
     def layers(self) -> tuple[Layer, ...]:
         return self.problem.graph.layers
-
-    @cached_property
-    def consumers(self) -> list[list[tuple[int, int]]]:
-        """For each layer its readers and the kinds of the edges."""
-        start, ids, kinds = self.problem.graph.consumers
-        return [
-            [(int(ids[e]), int(kinds[e])) for e in range(int(start[i]), int(start[i + 1]))]
-            for i in range(len(self.layers))
-        ]
 
     # ------------------------------------------------------------------ cover
 
@@ -105,7 +100,7 @@ class _Bound:
         mended = bool(self.problem.options.flags & WHOLE_OUTPUTS)
         for i in reversed(self.problem.graph.topological):
             layer = self.layers[i]
-            needs = [self._needed(i, user, edge, found[user]) for user, edge in self.consumers[i]]
+            needs = [self._needed(i, user, edge, found[user]) for user, edge in self.problem.graph.readers[i]]
             needs = [(min(h, layer.H), min(w, layer.W)) for h, w in needs] or [(layer.H, layer.W)]
             if mended:  # all readers are inside the group, or the whole output is made
                 found[i] = max(needs, key=lambda need: need[0] * need[1])
@@ -172,10 +167,10 @@ class _Bound:
             rows, columns = self._read(i)
             for e in range(int(start[i]), int(start[i + 1])):
                 total += batch * (int(whole[e]) if whole[e] > 0 else int(channels[e]) * rows * columns)
-            if not self.consumers[i]:
+            if not self.problem.graph.readers[i]:
                 total += self._volume(i)
                 continue
-            leaving = [(user, edge) for user, edge in self.consumers[i] if not self.may_stay(i, user)]
+            leaving = [(user, edge) for user, edge in self.problem.graph.readers[i] if not self.may_stay(i, user)]
             if leaving:
                 total += self._volume(i)
             for user, edge in leaving:
@@ -193,10 +188,6 @@ class _Bound:
         """Bytes that are loaded before the first tile starts at least: the weights of some layer without producers."""
         table = self.problem.graph.table
         return min(int(table[i, WEIGHT_BYTES]) for i, layer in enumerate(self.layers) if not layer.prevs)
-
-    def _last_bytes(self) -> int:
-        """Bytes that are stored after the last tile has ended at least: one element."""
-        return 1
 
     # ------------------------------------------------------------------ tiles
 
@@ -225,7 +216,7 @@ class _Bound:
         layer = self.layers[i]
         return all(
             edge == IFMAP_EDGE and self.layers[user].C == layer.K and self.layers[user].in_h <= layer.H
-            for user, edge in self.consumers[i]
+            for user, edge in self.problem.graph.readers[i]
         )
 
     def _all_shapes(self, i: int) -> tuple[float, float]:

@@ -134,7 +134,6 @@ class FusionChain:
         seed: int,
         timing: int = ks.PREFETCH,
         moves: dict[str, float] | None = None,
-        limit_bytes: int | None = None,
         start_temperature: float = 0.1,
         workspace: Workspace | None = None,
         deadline: float | None = None,
@@ -142,8 +141,7 @@ class FusionChain:
         """Score the start scheme. No tile is asked of a mapper after `deadline` (a `clock.wall_seconds` value)."""
         self._problem = problem
         self._objective = objective
-        limit = problem.limit_bytes if limit_bytes is None else limit_bytes
-        self._setting = (problem.batch, problem.flags, limit, timing)
+        self._setting = (problem.batch, problem.flags, problem.limit_bytes, timing)
         self._workspace = workspace or Workspace(problem)
         self._schemes = (scheme_arrays(start), scheme_arrays(start), scheme_arrays(start))
         self._random = make_state(seed, 1)

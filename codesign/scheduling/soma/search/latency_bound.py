@@ -30,9 +30,7 @@ def stage2_bound(parsed: Parsed) -> int:
     """Cycles no order and living durations of these tiles can beat."""
     rows = parsed.tensors
     T = len(parsed.tile_layer)
-    kinds = rows[:, KIND]
-    is_load = (kinds == kf.LOAD_IFMAP) | (kinds == kf.LOAD_WEIGHT)
-    is_store = kinds == kf.STORE
+    is_load, is_store = parsed.is_load, parsed.is_store
     room = np.maximum(parsed.problem.limit_bytes - least_held(parsed), 0)
     loaded = np.zeros(T, np.int64)
     np.add.at(loaded, rows[is_load, USE], rows[is_load, BYTES])

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
@@ -13,7 +14,6 @@ from codesign.scheduling.soma.kernels import score_scheme as ks
 from codesign.scheduling.soma.model.notation import Encoding, FusionScheme, Status
 from codesign.scheduling.soma.search import baselines as bl
 from codesign.scheduling.soma.search.bound_start import bound_start
-from codesign.scheduling.soma.search.budget import run_budget
 from codesign.scheduling.soma.search.dram_exact import solve_dram
 from codesign.scheduling.soma.search.dram_search import DramChain, DramResult, greedy
 from codesign.scheduling.soma.search.fusion_search import FusionChain, FusionResult, Workspace
@@ -27,6 +27,8 @@ FINALISTS = 3
 DEFAULT_CHAINS = 4
 STARTS = ("bound", "greedy")
 MOST_ROUNDS = 120_000
+# Share of the time between two looks at the clock; proposals before the first.
+LOOK_SHARE, FIRST_LOOK = 0.02, 16
 
 
 @dataclass(frozen=True)
@@ -58,24 +60,13 @@ class SearchOptions:
 
 
 @dataclass(frozen=True)
-class StageOne:
-    """The fusion stage's result: its scheme under the double-buffer rule (None: it needs prefetching to fit) and the effort."""
-
-    fusion: FusionScheme
-    double_buffer: Schedule | None
-    chain_latency_cycles: int
-    evaluations: int
-    legal: int
-    moves: dict[str, tuple[int, ...]]
-
-
-@dataclass(frozen=True)
 class Found:
     """The outcome of a search.
 
     Args:
         schedule: The best schedule.
-        stage1: What the fusion stage found.
+        stage1: What the fusion stage found: the schedule's scheme, and the effort of all chains.
+        double_buffer: That scheme under the double-buffer rule; None: it needs prefetching to fit.
         dram_evaluations: Proposals over DRAM attributes.
         dram_bound_cycles: Lower bound for these tiles under any DRAM attributes.
         seconds: Wall time of the search, compilation excluded.
@@ -85,7 +76,8 @@ class Found:
     """
 
     schedule: Schedule
-    stage1: StageOne
+    stage1: FusionResult
+    double_buffer: Schedule | None
     dram_evaluations: int
     dram_bound_cycles: int
     seconds: float
@@ -119,21 +111,8 @@ def warm_up() -> None:
     from codesign.scheduling.soma.model.layer_graph import Layer, LayerGraph, LayerType
     from codesign.scheduling.soma.model.rules import REFERENCE
 
-    layers = tuple(
-        Layer(
-            f"l{i}",
-            LayerType.CONV,
-            16,
-            8,
-            8,
-            16,
-            in_h=8,
-            in_w=8,
-            ifm_prevs=(i - 1,) if i else (),
-            ext_prevs=() if i else (0,),
-        )
-        for i in range(3)
-    )
+    first = Layer("l0", LayerType.CONV, 16, 8, 8, 16, in_h=8, in_w=8, ext_prevs=(0,))
+    layers = (first, *(replace(first, name=f"l{i}", ifm_prevs=(i - 1,), ext_prevs=()) for i in (1, 2)))
     problem = Problem(LayerGraph("warm-up", layers, ((16, 8, 8),)), 1, EDGE, REFERENCE)
     start = bl.coarse_start(problem)
     if isinstance(start, Invalid):
@@ -155,10 +134,43 @@ def finish(problem: Problem, fusion: FusionScheme) -> Schedule | Invalid:
 
 
 def _share(options: SearchOptions, problem: Problem, part: float) -> tuple[float | None, int | None]:
-    if options.budget.time_limit_s is None and options.budget.evaluations is None:
-        return None, max(int(default_rounds(problem) * part), 1)
-    seconds = None if options.budget.time_limit_s is None else options.budget.time_limit_s * part
-    return seconds, None if options.budget.evaluations is None else max(int(options.budget.evaluations * part), 1)
+    seconds, rounds = options.budget.time_limit_s, options.budget.evaluations
+    if seconds is None and rounds is None:
+        rounds = default_rounds(problem)
+    return None if seconds is None else seconds * part, None if rounds is None else max(int(rounds * part), 1)
+
+
+def _worth(objective: Objective, found: FusionResult | Schedule) -> float:
+    return objective.score(found.energy_pj, found.latency_cycles)
+
+
+def run_budget(
+    advance: Callable[[float, float, int], None], seconds: float | None, rounds: int | None, chunk: int = 256
+) -> None:
+    """Call ``advance(begin, stop, rounds)`` until the time or the proposals are spent.
+
+    Progress (0..1) is the larger of the two shares, so that cooling ends with whichever budget ends first. Without `seconds` the
+    calls depend on `rounds` alone and a run is reproducible.
+    """
+    if seconds is not None:
+        chunk = min(chunk, FIRST_LOOK)
+    started = clock.wall_seconds()
+    done, progress = 0, 0.0
+    while progress < 1.0 and (rounds is None or done < rounds):
+        step = chunk if rounds is None else min(chunk, rounds - done)
+        share = 0.0 if rounds is None else (done + step) / rounds
+        if seconds is not None:
+            elapsed = clock.wall_seconds() - started
+            share = max(share, (elapsed + (elapsed / done if done else 0.0) * step) / seconds)
+        target = min(max(share, progress), 1.0)
+        advance(progress, target, step)
+        done += step
+        progress = target
+        if seconds is not None:
+            elapsed = clock.wall_seconds() - started
+            if elapsed >= seconds:
+                break
+            chunk = int(min(max(LOOK_SHARE * seconds * done / elapsed, 16), 1 << 16))
 
 
 def _run_fusion(
@@ -276,40 +288,29 @@ def _explore(
         with ThreadPoolExecutor(workers) as pool:
             outcomes = list(pool.map(run, range(options.chains)))
     found = [outcome for outcome in outcomes if outcome is not None]
-    return sorted(found, key=lambda r: objective.score(r.energy_pj, r.latency_cycles))
+    return sorted(found, key=lambda r: _worth(objective, r))
 
 
 def _finalists(
     problem: Problem, objective: Objective, options: SearchOptions, results: list[FusionResult], began: float
 ) -> tuple[Schedule, int]:
     """Anneal the DRAM attributes of the best few schemes; the first gets half the time."""
-    ranked = sorted(results, key=lambda r: objective.score(r.energy_pj, r.latency_cycles))
+    ranked = sorted(results, key=lambda r: _worth(objective, r))
     distinct = list({r.fusion: r for r in ranked}.values())[:FINALISTS]
-    left = (
-        None
-        if options.budget.time_limit_s is None
-        else max(options.budget.time_limit_s - (clock.wall_seconds() - began), 0.05 * options.budget.time_limit_s)
-    )
+    limit = options.budget.time_limit_s
+    left = None if limit is None else max(limit - (clock.wall_seconds() - began), 0.05 * limit)
     best: Schedule | None = None
     evaluations = 0
     for index, result in enumerate(distinct):
-        part = (
-            0.5
-            if index == 0 and len(distinct) > 1
-            else 1.0 / len(distinct)
-            if len(distinct) == 1
-            else 0.5 / (len(distinct) - 1)
-        )
+        part = 1.0 if len(distinct) == 1 else 0.5 if index == 0 else 0.5 / (len(distinct) - 1)
         begin = finish(problem, result.fusion)
         if isinstance(begin, Invalid):
             continue
         _, rounds = _share(options, problem, DRAM_SHARE * part)
-        limit = None if rounds is None else rounds * 20
-        done = _run_dram(begin, options.seed + 17 * index, (None if left is None else left * part, limit))
+        share = None if left is None else left * part, None if rounds is None else rounds * 20
+        done = _run_dram(begin, options.seed + 17 * index, share)
         evaluations += done.evaluations
-        if best is None or objective.score(done.schedule.energy_pj, done.schedule.latency_cycles) < objective.score(
-            best.energy_pj, best.latency_cycles
-        ):
+        if best is None or _worth(objective, done.schedule) < _worth(objective, best):
             best = done.schedule
     if best is None:
         raise RuntimeError("the fusion search returned no scheme that the evaluator accepts")
@@ -327,15 +328,15 @@ def _found(
         for name, row in result.moves.items():
             moves[name] = tuple(a + b for a, b in zip(moves.get(name, (0,) * len(row)), row, strict=True))
     plain = evaluate(problem, Encoding(fusion))
-    stage1 = StageOne(
-        fusion,
-        plain if isinstance(plain, Schedule) else None,
-        chosen.latency_cycles,
-        sum(r.evaluations for r in results),
-        sum(r.legal for r in results),
-        moves,
+    stage1 = replace(
+        chosen,
+        fusion=fusion,
+        evaluations=sum(r.evaluations for r in results),
+        legal=sum(r.legal for r in results),
+        moves=moves,
     )
-    return Found(best, stage1, dram_evaluations, stage2_bound(best.parsed), seconds, cpu_seconds)
+    buffered = plain if isinstance(plain, Schedule) else None
+    return Found(best, stage1, buffered, dram_evaluations, stage2_bound(best.parsed), seconds, cpu_seconds)
 
 
 def search_paper(problem: Problem, objective: Objective, options: SearchOptions) -> Found | Invalid:
@@ -355,18 +356,12 @@ def search_paper(problem: Problem, objective: Objective, options: SearchOptions)
     passes: list[tuple[int, float]] = []
     dram_evaluations = 0
     while misses < 2 and limit > 0 and index < 10:
-        start = bl.published_start(replace(problem, buffer_bytes=limit))
+        within = replace(problem, buffer_bytes=limit)
+        start = bl.published_start(within)
         if isinstance(start, Invalid):
             break
-        chain = FusionChain(
-            problem,
-            start,
-            objective,
-            seed=options.seed * 31 + index,
-            timing=ks.DOUBLE_BUFFER,
-            limit_bytes=limit,
-            workspace=space,
-        )
+        seed = options.seed * 31 + index
+        chain = FusionChain(within, start, objective, seed=seed, timing=ks.DOUBLE_BUFFER, workspace=space)
         if not math.isfinite(chain.cost):
             break
         run_budget(chain.advance, *_share(options, problem, 0.1))
@@ -377,7 +372,7 @@ def search_paper(problem: Problem, objective: Objective, options: SearchOptions)
         seconds, rounds = _share(options, problem, 0.06)
         done = _run_dram(begin, options.seed + index, (seconds, None if rounds is None else rounds * 20))
         dram_evaluations += done.evaluations
-        value = objective.score(done.schedule.energy_pj, done.schedule.latency_cycles)
+        value = _worth(objective, done.schedule)
         passes.append((limit, value))
         misses = 0 if best is None or value < best[0] else misses + 1
         if best is None or value < best[0]:

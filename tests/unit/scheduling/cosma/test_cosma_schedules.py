@@ -1,5 +1,4 @@
 import itertools
-import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +27,7 @@ from codesign.scheduling.cosma.plan import (
 )
 from codesign.scheduling.cosma.result import Schedule, TooSmall, schedule_to_dict
 from codesign.scheduling.cosma.segments import narrow_segments
-from codesign.scheduling.cosma.solve import DEFAULT_EFFORT, Effort, _repair, schedule_cosma
+from codesign.scheduling.cosma.solve import DEFAULT_EFFORT, Effort, Task, _repair, schedule_cosma
 from tests.cosma_executor import execute
 
 GRAPHS = Path(__file__).parents[3] / "data" / "cosma" / "graphs"
@@ -124,7 +123,7 @@ def test_a_plan_without_addresses_is_repaired_at_least_cost() -> None:
     plan = resident_plan(range(12))
     placement = place(graph.index, plan, 12, time_limit_s=5.0, seed=0)
     assert placement.allocation.status is AllocationStatus.INFEASIBLE
-    repaired = _repair(graph.index, 12, BYTES, placement, DEFAULT_EFFORT, math.inf)
+    repaired = _repair(Task(graph, 12), placement)
     assert repaired is not None and repaired.offsets is not None
     execute(graph, repaired.plan, repaired.stays, repaired.offsets, 12)
     assert repaired.plan.order == plan.order

@@ -14,7 +14,7 @@ from codesign.mappers.registry import create
 from codesign.mapping.constraints import MappingProblem
 from codesign.scheduling.soma.evaluator import Invalid, Problem, Schedule, evaluate
 from codesign.scheduling.soma.instructions import make_instructions
-from codesign.scheduling.soma.model.gpt2 import gpt2_block
+from codesign.scheduling.soma.model.decoder_block import decoder_block
 from codesign.scheduling.soma.model.layer_graph import Layer, LayerGraph, LayerType
 from codesign.scheduling.soma.model.mapped_tiles import MappedPlatform, tile_computation
 from codesign.scheduling.soma.model.rules import DEFAULT
@@ -22,6 +22,7 @@ from codesign.scheduling.soma.search.baselines import coarse_start
 from codesign.scheduling.soma.search.fusion_search import FusionChain
 from codesign.scheduling.soma.search.two_stages import Found, SearchOptions, search
 from codesign.workloads.operators import conv2d
+from codesign.workloads.zoo.transformers import GPT2
 from tests.soma_buffer_run import simulate_program
 
 
@@ -52,7 +53,7 @@ def _platform(name: str = "simba", mapper: Any = None) -> MappedPlatform:
 
 def test_the_tile_of_a_layer_has_the_layers_work() -> None:
     for batch in (1, 3):
-        for graph in (_graph(), gpt2_block("gpt2-small", "prefill", 16)):
+        for graph in (_graph(), decoder_block("gpt2", GPT2["small"], 16, 0)):
             for layer, row in zip(graph.layers, graph.table, strict=True):
                 if layer.is_matrix:
                     assert tile_computation(row, batch, layer.K, layer.H, layer.W).macs == batch * layer.ops

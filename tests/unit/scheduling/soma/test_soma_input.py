@@ -2,6 +2,7 @@
 
 import copy
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +125,7 @@ def test_unknown_architectures_and_constants_are_refused() -> None:
     with pytest.raises(UserError, match="constant 'pe_array' is missing"):
         hardware_from_constants({}, "file")
     with pytest.raises(UserError, match="`pe_dim` must be an integer >= 1"):
-        PRESETS["soma-edge"].with_array(0)
+        replace(PRESETS["soma-edge"], pe_dim=0)
 
 
 def test_a_layer_that_does_not_fit_is_infeasible_with_its_name_and_sizes() -> None:

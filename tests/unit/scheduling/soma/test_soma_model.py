@@ -12,8 +12,8 @@ from codesign.scheduling.soma.evaluator import Invalid, Parsed, Problem, Schedul
 from codesign.scheduling.soma.kernels import decode as kf
 from codesign.scheduling.soma.kernels.tile_cost import halo_extent, tile_cost
 from codesign.scheduling.soma.model.cut_layers import cut_wide_layers
+from codesign.scheduling.soma.model.decoder_block import decoder_block
 from codesign.scheduling.soma.model.from_network import graph_from_network
-from codesign.scheduling.soma.model.gpt2 import gpt2_block
 from codesign.scheduling.soma.model.hardware import EDGE
 from codesign.scheduling.soma.model.layer_graph import Layer, LayerGraph, LayerType
 from codesign.scheduling.soma.model.load import load_graph
@@ -21,6 +21,7 @@ from codesign.scheduling.soma.model.notation import DramScheme, Encoding, Fusion
 from codesign.scheduling.soma.model.rules import DEFAULT, REFERENCE, ModelOptions
 from codesign.scheduling.soma.search.two_stages import Found, SearchOptions, search
 from codesign.workloads.load import load_network
+from codesign.workloads.zoo.transformers import GPT2
 
 DATA = Path(__file__).parents[3] / "data" / "soma"
 
@@ -118,11 +119,11 @@ def test_loads_before_their_producers_store_are_refused_only_when_mended() -> No
 
 
 @pytest.mark.parametrize(
-    ("file", "model", "phase", "seq"),
-    [("gpt2_small_prefill_512", "gpt2-small", "prefill", 512), ("gpt2_small_decode_513", "gpt2-small", "decode", 512)],
+    ("file", "tokens", "past"), [("gpt2_small_prefill_512", 512, 0), ("gpt2_small_decode_513", 1, 512)]
 )
-def test_the_built_gpt2_block_is_the_reference_graph(file: str, model: str, phase: str, seq: int) -> None:
-    built, read = gpt2_block(model, phase, seq), load_graph(str(DATA / "networks" / f"{file}.json")).graph
+def test_the_built_gpt2_block_is_the_reference_graph(file: str, tokens: int, past: int) -> None:
+    built = decoder_block(file, GPT2["small"], tokens, past)
+    read = load_graph(str(DATA / "networks" / f"{file}.json")).graph
     assert (built.table == read.table).all()
     for mine, theirs in ((built.producers, read.producers), (built.externals, read.externals)):
         assert all((a == b).all() for a, b in zip(mine, theirs, strict=True))
