@@ -484,14 +484,7 @@ class _Run:
             counter += later
 
     def _from(
-        self,
-        leaf: Leaf,
-        node: int,
-        producer: int,
-        edge: int,
-        groups: Groups,
-        shift: int,
-        counter: IntArray,
+        self, leaf: Leaf, node: int, producer: int, edge: int, groups: Groups, shift: int, counter: IntArray
     ) -> None:
         """Words of one producer, from its cores or from DRAM."""
         of = self.of

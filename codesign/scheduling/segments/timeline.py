@@ -18,7 +18,6 @@ class LayerRuns:
     Attributes:
         layer: Its number.
         name: Its name.
-        node: Of the tree, in preorder.
         segment: Number of the segment, from 0.
         first_core: In the order of the mesh.
         past_core: One past the last.
@@ -30,7 +29,6 @@ class LayerRuns:
 
     layer: int
     name: str
-    node: int
     segment: int
     first_core: int
     past_core: int
@@ -61,33 +59,15 @@ def timeline_of(network: SegmentNetwork, found: Evaluation) -> list[LayerRuns]:
 
 
 def _runs_below(
-    network: SegmentNetwork,
-    found: Evaluation,
-    segment: int,
-    node: int,
-    start: float,
-    end: float,
-    one: float,
-    runs: int,
+    network: SegmentNetwork, found: Evaluation, segment: int, node: int, start: float, end: float, one: float, runs: int
 ) -> Iterator[LayerRuns]:
-    """The runs of the leaves below a node of a segment.
-
-    Args:
-        network: The layers.
-        found: The tree with its figures.
-        segment: Its number.
-        node: In preorder.
-        start: Of its first run.
-        end: Of its last run.
-        one: Time of one run.
-        runs: How many there are in the whole tree.
-    """
+    """The runs of the leaves below a node of a segment, which runs so many times, each as long as `one`, from `start` to `end`."""
     tree, rows = found.arrays, found.rows
     if tree.kind[node] == arrays.LEAF:
         layer = int(tree.layer[node])
         first, past = int(tree.core_first[node]), int(tree.core_past[node])
         busy = min(runs * float(rows[node].time), end - start)
-        yield LayerRuns(layer, network.layers[layer].name, node, segment, first, past, start, end, runs, busy)
+        yield LayerRuns(layer, network.layers[layer].name, segment, first, past, start, end, runs, busy)
         return
     groups, stages, children = int(tree.groups[node]), int(tree.stages[node]), children_of(tree, node)
     if tree.kind[node] == arrays.SPACE:

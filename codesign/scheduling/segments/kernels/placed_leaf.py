@@ -157,13 +157,7 @@ def order_of(parts: IntArray, wanted: IntArray) -> IntArray:
 
 @njit
 def _producers_from_dram(
-    problem: Problem,
-    counter: IntArray,
-    groups: Groups,
-    edges: tuple[int, int],
-    shift: int,
-    wraps: int,
-    on_chip: int,
+    problem: Problem, counter: IntArray, groups: Groups, edges: tuple[int, int], shift: int, wraps: int, on_chip: int
 ) -> None:
     """Words of producers that come through DRAM to the groups of a layer.
 

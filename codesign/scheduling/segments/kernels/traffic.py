@@ -60,13 +60,7 @@ def common_words(producer: IntArray, consumer: IntArray, shift: int, from_batch:
 
 @njit
 def between_layers(
-    fabric: Fabric,
-    counter: IntArray,
-    tiles: Groups,
-    groups: Groups,
-    shift: int,
-    from_batch: int,
-    to_batch: int,
+    fabric: Fabric, counter: IntArray, tiles: Groups, groups: Groups, shift: int, from_batch: int, to_batch: int
 ) -> None:
     """Words from the cores of a producer to the groups of a consumer (rules M19, M20).
 
