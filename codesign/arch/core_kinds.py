@@ -43,14 +43,9 @@ def kind_counts(system: ManyCore) -> tuple[int, ...]:
     return tuple(sum(row.count(kind.name) for row in system.places) for kind in kinds_of(system))
 
 
-def kind_of_core(system: ManyCore, core: int) -> int:
-    """Number of the kind of a core."""
-    past = 0
-    for number, count in enumerate(kind_counts(system)):
-        past += count
-        if core < past:
-            return number
-    raise UserError(f"there is no core {core}", where=f"system {system.name!r}")
+def kind_of_cores(system: ManyCore) -> list[int]:
+    """Number of the kind of each core."""
+    return [number for number, count in enumerate(kind_counts(system)) for _ in range(count)]
 
 
 @cache

@@ -194,6 +194,16 @@ class Dies:
         """How many dies with cores the system is cut into."""
         return self.x * self.y
 
+    @property
+    def lane_pj(self) -> float:
+        """Energy of all serial lanes in a nanosecond."""
+        return float(self.lanes * int(self.mw_per_lane))
+
+    @property
+    def link_pj(self) -> float:
+        """Energy of a word on a link between dies; none where lanes draw power all the time."""
+        return 0.0 if self.lanes else self.pj_per_word_hop
+
 
 @dataclass(frozen=True)
 class Memories:

@@ -167,7 +167,7 @@ def test_the_order_within_a_transfer_is_kept() -> None:
 def test_words_are_counted_where_cores_send_and_receive_them() -> None:
     evaluator = Evaluator(pair(), CHAIN, MESH_RULES)
     found = evaluator.evaluate(pipeline(4))
-    sites, core = evaluator.sites, [(x + 1) * 1 for x in (0, 1)]
+    sites, core = evaluator.system.grid.places, [(x + 1) * 1 for x in (0, 1)]
     ends = [row.counter[fabric.LINKS + 4 * sites :] for row in found.rows[2:]]
     # a: 16 words of weights and 128 of inputs from DRAM to core 0; nothing leaves it but what b reads
     assert (ends[0][sites + core[0]], ends[0][: 2 * sites].sum()) == (16 + 128, 16 + 128)

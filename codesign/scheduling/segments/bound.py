@@ -49,7 +49,6 @@ from codesign.scheduling.segments.kinds_bound import kinds_lines
 from codesign.scheduling.segments.layers import LayerKind, SegmentNetwork
 from codesign.scheduling.segments.needed_words import (
     NeededWords,
-    Prices,
     needed_words,
     port_cycles,
     prices_of,
@@ -140,12 +139,8 @@ def path_shares(network: SegmentNetwork, work: Sequence[float]) -> tuple[list[in
         network: The layers.
         work: Of each layer.
     """
-    producers = [sorted({*layer.inputs, *layer.weight_inputs}) for layer in network.layers]
+    producers, readers = [layer.producers for layer in network.layers], network.readers()
     n = len(producers)
-    readers: list[list[int]] = [[] for _ in range(n)]
-    for i, read in enumerate(producers):
-        for producer in read:
-            readers[producer].append(i)
     to, since, behind = [1] * n, [1] * n, np.array(work, dtype=np.float64)
     for i in range(n):
         to[i] = sum(to[producer] for producer in producers[i]) or 1
@@ -229,7 +224,9 @@ def _alone_pj(problem: Problem, evaluator: Evaluator, number: int, readers: bool
     return float(words * batch * memories.pj_per_word)
 
 
-def _stretches_of(evaluator: Evaluator, problem: Problem, needed: NeededWords, prices: Prices) -> list[Stretch]:
+def _stretches_of(
+    evaluator: Evaluator, problem: Problem, needed: NeededWords, prices: bound_parts.Prices
+) -> list[Stretch]:
     """Stretches of all layers; equal ones once, with how many there are."""
     network, lanes = evaluator.network, problem.prices[LANE_PJ] > 0.0
     core, cores, batch = evaluator.system.core, evaluator.system.cores, int(problem.batches[-1])
@@ -237,7 +234,7 @@ def _stretches_of(evaluator: Evaluator, problem: Problem, needed: NeededWords, p
     options, alike = [], []
     for layer in range(len(problem.table)):
         spread = spread_of(evaluator, needed, prices, layer)
-        key = (problem.table[layer].tobytes(), *spread[:7])
+        key = (problem.table[layer].tobytes(), *spread[:4])
         if key not in known:
             tiles = _known_tiles(core, cores, batch, problem.table[layer].tobytes())
             if not tiles:
@@ -246,12 +243,12 @@ def _stretches_of(evaluator: Evaluator, problem: Problem, needed: NeededWords, p
         options.append(known[key])
         alike.append(key)
     numbers, shares = path_shares(network, [min(1e300, float(front[:, 1].min())) for front in options])
-    read = {p for layer in network.layers for p in (*layer.inputs, *layer.weight_inputs)}
+    readers = network.readers()
     members: dict[int, list[tuple[tuple[object, ...], Front]]] = {}
     for i, (front, key) in enumerate(zip(options, alike, strict=True)):
         alone = np.zeros((0, 2))
         if lanes:
-            alone = front[front[:, 2] == 0.0, :2] + np.array([_alone_pj(problem, evaluator, i, i in read), 0.0])
+            alone = front[front[:, 2] == 0.0, :2] + np.array([_alone_pj(problem, evaluator, i, bool(readers[i])), 0.0])
         members.setdefault(numbers[i], []).append(
             ((*key, shares[i], alone[:1].tobytes()), Front(front, alone, shares[i]))
         )
@@ -263,31 +260,33 @@ def _stretches_of(evaluator: Evaluator, problem: Problem, needed: NeededWords, p
     return list(found.values())
 
 
-def least_totals(stretches: list[Stretch], of_cores: FloatArray, lane_pj: float) -> FloatArray:
+def least_totals(stretches: list[Stretch], of_cores: FloatArray, lane_pj: float, of_energy: float = 1.0) -> FloatArray:
     """The least energy + price x time of cores at every price, energy that every tree spends apart (rules M64, M69).
 
     Args:
         stretches: Of all layers.
         of_cores: Prices of a unit of time of the cores.
         lane_pj: Energy of all serial lanes in a unit of time.
+        of_energy: Price of energy.
     """
     totals = np.zeros(len(of_cores))
     for stretch in stretches:
         best = np.full(len(of_cores), -np.inf)
         for path, which in stretch.ways:
-            best = np.maximum(best, sum(_least(front, of_cores, lane_pj, path, which) for front in stretch.fronts))
+            of_way = (_least(front, of_cores, lane_pj, of_energy, path, which) for front in stretch.fronts)
+            best = np.maximum(best, sum(of_way))
         totals += stretch.count * best
     return totals
 
 
-def _least(front: Front, of_cores: FloatArray, lane_pj: float, path: float, which: int) -> FloatArray:
+def _least(front: Front, of_cores: FloatArray, lane_pj: float, of_energy: float, path: float, which: int) -> FloatArray:
     """The least of a layer's options at every price of a unit of time of the cores."""
     share = front.shares[which] * path
     busy, price = 1.0 - path + share, of_cores + lane_pj
     energy, core, idle = front.options.T[:, :, None]
-    least: FloatArray = (energy + (core * busy + idle * share) * price).min(axis=0)
+    least: FloatArray = (of_energy * energy + (core * busy + idle * share) * price).min(axis=0)
     if len(front.alone):
-        alone = front.alone[:, :1] + front.alone[:, 1:] * (of_cores * busy)
+        alone = of_energy * front.alone[:, :1] + front.alone[:, 1:] * (of_cores * busy)
         least = np.minimum(least, alone.min(axis=0))
     return least
 
@@ -317,27 +316,12 @@ def bound_of(evaluator: Evaluator, batch: int) -> SegmentBound:
         return SegmentBound(inf, inf, inf, needed.moved)
     lane_pj = float(problem.prices[LANE_PJ])
     energy = fixed + float(least_totals(stretches, np.zeros(1), lane_pj)[0])
-    least_time = max(moving, _least_time(stretches))
+    least_time = max(moving, float(least_totals(stretches, np.ones(1), 0.0, 0.0)[0]))
     price = energy / max(least_time, 1e-9) * PRICES
     of_cores, of_dram = np.outer(OF_CORES, price), np.outer(1.0 - np.array(OF_CORES), price)
     totals = least_totals(stretches, of_cores.ravel(), lane_pj).reshape(of_cores.shape) + of_dram * moving
     lines = np.stack([price, fixed + totals.max(axis=0)], axis=1)
     return SegmentBound(least_product(lines, energy, least_time), energy, least_time, needed.moved)
-
-
-def _least_time(stretches: list[Stretch]) -> float:
-    """The least time of the cores, at no price for energy."""
-    free = [
-        Stretch(
-            tuple(
-                Front(front.options * np.array([0.0, 1.0, 1.0]), np.zeros((0, 2)), front.shares)
-                for front in stretch.fronts
-            ),
-            stretch.count,
-        )
-        for stretch in stretches
-    ]
-    return float(least_totals(free, np.ones(1), 0.0)[0])
 
 
 def least_product(lines: FloatArray, least_energy: float, least_time: float) -> float:

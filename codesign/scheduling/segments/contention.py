@@ -120,8 +120,7 @@ class ContentionSimulator:
 
 def stretched_pj(evaluator: Evaluator, found: Evaluation, time: int) -> float:
     """Energy of a tree that takes another time: serial links between dies draw power for as long as it takes."""
-    lanes = evaluator.system.dies.lanes * int(evaluator.system.dies.mw_per_lane)
-    return float(found.rows[0].energy_pj + lanes * (time - found.rows[0].time))
+    return float(found.rows[0].energy_pj + evaluator.system.dies.lane_pj * (time - found.rows[0].time))
 
 
 @final

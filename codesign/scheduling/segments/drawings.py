@@ -6,7 +6,7 @@ from math import hypot
 
 import numpy as np
 
-from codesign.arch.core_kinds import kind_of_core, kinds_of
+from codesign.arch.core_kinds import kind_of_cores, kinds_of
 from codesign.arch.core_network import LinkTable
 from codesign.arch.many_core import ManyCore
 from codesign.core.kernel_library import IntArray
@@ -149,7 +149,7 @@ def _core(system: ManyCore, core: int, x: int, y: int, runs: Sequence[LayerRuns]
         f'fill="{layer_colour(run.layer)}"/>'
         for i, run in enumerate(runs)
     )
-    kind = kind_of_core(system, core)
+    kind = kind_of_cores(system)[core]
     named = f" of kind {escape(kinds_of(system)[kind].name)}" if system.kinds else ""
     border = f' style="stroke:{kind_colour(kind)};stroke-width:4"' if system.kinds else ""
     return (

@@ -10,9 +10,10 @@ from codesign.arch.many_core import ManyCore
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.kernel_library import FloatArray, IntArray
 from codesign.cost.cost import Infeasible
-from codesign.scheduling.segments.kernels import core_mapper, fabric, traffic
+from codesign.scheduling.segments.kernels import core_mapper, fabric, segment_cost, traffic
 from codesign.scheduling.segments.kernels import tree as tree_kernels
-from codesign.scheduling.segments.kernels.layout import Layout
+from codesign.scheduling.segments.kernels.layout import Groups, Layout
+from codesign.scheduling.segments.kernels.machine import CLOCK, LANE_PJ
 from codesign.scheduling.segments.kernels.tile_figures import NEVER
 from codesign.scheduling.segments.layers import LayerKind, SegmentNetwork, unit_time
 from codesign.scheduling.segments.layouts import layout_of
@@ -34,6 +35,7 @@ from codesign.scheduling.segments.system_arrays import (
     cores_arrays,
     fabric_arrays,
     site_kinds,
+    system_prices,
     tile_sizes,
 )
 
@@ -177,6 +179,7 @@ class Evaluator:
         self.records = tuple(record_of(kind) for kind in self.core_kinds)
         self.cores = cores_arrays(self.records)
         self.fabric = fabric_arrays(system, semantics.counting, semantics.drop_shifted, semantics.steps)
+        self.prices = system_prices(system)
         self.table, self.edges = network.table(), network.edges()
         self.kind_start = np.cumsum([0, *kind_counts(system)]).astype(np.int64)
         self.site_kind = site_kinds(system)
@@ -202,11 +205,6 @@ class Evaluator:
         if figures is None:
             return NEVER, 0.0
         return float(figures[core_mapper.CYCLES]) / share, float(figures[core_mapper.ENERGY]) / share
-
-    @property
-    def sites(self) -> int:
-        """Places of the mesh and its DRAM columns."""
-        return (self.system.width + 2) * self.system.height
 
     def evaluate(self, root: Cut) -> Evaluation:
         """Figures of a tree.
@@ -299,13 +297,15 @@ class Evaluator:
         n = len(shape.kind)
         counters = np.zeros((n, fabric.counter_size(self.fabric)), np.int64)
         energies, times, slowed = np.zeros((n, 1 + len(PARTS))), np.zeros(n, np.int64), np.zeros(n, np.int64)
-        usage = np.zeros((n, 3, self.sites), np.int64)
+        usage = np.zeros((n, 3, self.system.grid.places), np.int64)
         cores: dict[int, FloatArray] = {}
         run = _Run(self, root, shape, on_chip, stored)
         for node, leaf in leaf_nodes(root):
             core = run.leaf(leaf, node, counters[node], energies[node], usage[node])
-            for slowdown, kept in ((1, times), (2, slowed)):
-                kept[node] = run.time(int(core[1]), node, counters[node], slowdown)
+            links = self.semantics.leaf_links or (shape.parent[node] == 0 and self.semantics.counting == fabric.SET)
+            times[node], slowed[node] = segment_cost.leaf_times(
+                self.fabric, counters[node], int(core[core_mapper.CYCLES]), bool(links), self.prices[CLOCK]
+            )
             cores[node] = core
         tree_kernels.add_up(
             self.fabric,
@@ -315,9 +315,9 @@ class Evaluator:
             times,
             slowed,
             usage,
-            float(self.system.clock_ghz),
+            self.prices[CLOCK],
             self.semantics.links_bound,
-            float(self.system.dies.lanes * int(self.system.dies.mw_per_lane)),
+            self.prices[LANE_PJ],
         )
         rows = []
         for i, below in enumerate(walk(root)):
@@ -398,18 +398,20 @@ class Evaluator:
                 core_mapper.map_convolution(core, core_mapper.Tile(*tile), found)
         return None if found[core_mapper.FIGURES] < 0.0 else found[: core_mapper.FIGURES]
 
+    def tiles_with_work(self, place: Layout) -> list[tuple[int, tuple[int, int, int, int]]]:
+        """Kind of the core, and channels, samples, rows and columns, of each tile of a layout that is not empty."""
+        n = int(place.tiles.number[0])
+        kinds = self.site_kind[place.tiles.sites[:n]].tolist()
+        sizes = np.diff(place.tiles.ranges[:n].reshape(n, 4, 2))[..., 0].tolist()
+        return [(kind, (k, b, h, w)) for kind, (k, b, h, w) in zip(kinds, sizes, strict=True) if k * b * h * w]
+
     def own_figures(self, leaf: Leaf, place: Layout) -> FloatArray:
         """Energy and its parts of all cores of a layer, each charged its own tile, and the cycles of the slowest (rule M124)."""
         total = np.zeros(core_mapper.FIGURES)
         cycles = 0.0
-        for t in range(int(place.counts[0])):
-            tile = [int(n) for n in place.tiles[t]]
-            k, b, h, w = (tile[2 * d + 1] - tile[2 * d] for d in range(4))
-            if k * b * h * w == 0:
-                continue
-            sizes = tuple(tile_sizes(self.network.layers[leaf.layer], k, b, h, w))
-            kind, layer = int(self.site_kind[place.tile_sites[t]]), self.network.layers[leaf.layer]
-            figures = self.figures_on(kind, leaf.layer, sizes)
+        layer = self.network.layers[leaf.layer]
+        for kind, sizes in self.tiles_with_work(place):
+            figures = self.figures_on(kind, leaf.layer, tuple(tile_sizes(layer, *sizes)))
             if figures is None:
                 name = self.core_kinds[kind].name
                 raise UserError(f"a core of kind {name!r} cannot hold any part of layer {layer.name!r}", where="tree")
@@ -443,88 +445,55 @@ class _Run:
         traffic.buffer_use(row, place, fetch, of.reserve, usage)
         runs = self.root.batch // leaf.batch
         if of.kinds == 1:
-            core, used = of.core_figures(leaf), int(place.counts[0])
+            core, used = of.core_figures(leaf), int(place.tiles.number[0])
             big = of.cores.pj[0, core_mapper.BIG]
             filling = traffic.filling_energy(row, place, leaf.batch, runs, fetch, big)
         else:
             core, used = of.own_figures(leaf, place), 1
             filling = traffic.filling_by_kind(row, place, runs, of.cores, of.site_kind)
-        energies[0] = core[0] * used + filling + self._words_pj(counter)
+        energies[0] = core[0] * used + filling + segment_cost.words_pj(counter, of.prices)
         energies[1:] = core[2:] * used
         energies[1] += filling
         return core
 
-    def time(self, cycles: int, node: int, counter: IntArray, slowdown: int) -> int:
-        """Time of a leaf; where words bound every step, that with all words taking so many times as long (rule M33)."""
-        of = self.of
-        time = max(cycles, fabric.dram_cycles(of.fabric, counter))
-        segment = self.shape.parent[node] == 0 and of.semantics.counting == fabric.SET
-        if of.semantics.leaf_links or segment:
-            time = max(time, fabric.link_cycles(of.fabric, counter))
-        if of.fabric.fill:
-            time = max(time, fabric.filled_cycles(of.fabric, counter, slowdown))
-        return int(time / of.system.clock_ghz)
-
-    def _words_pj(self, counter: IntArray) -> float:
-        system = self.of.system
-        die_pj = 0.0 if system.dies.lanes else system.dies.pj_per_word_hop
-        return float(
-            counter[fabric.HOPS] * system.links.pj_per_word_hop
-            + counter[fabric.DIE_HOPS] * die_pj
-            + counter[fabric.DRAM] * system.memories.pj_per_word
-        )
-
     def _traffic(self, leaf: Leaf, node: int, place: Layout, counter: IntArray, fetches: int) -> None:
         of, layer = self.of, self.of.network.layers[leaf.layer]
         edge = int(of.edges.start[leaf.layer])
-        n_in, n_weight = int(place.counts[1]), int(place.counts[2])
-        weights = (place.weight_ranges[:n_weight], place.weight_starts, place.weight_sites)
-        inputs = (place.in_ranges[:n_in], place.in_starts, place.in_sites)
         if layer.weight_inputs:
             shift = 0
             for i, producer in enumerate(layer.weight_inputs):
-                self._from(leaf, node, producer, edge + len(layer.inputs) + i, weights, shift, counter)
+                self._from(leaf, node, producer, edge + len(layer.inputs) + i, place.weights, shift, counter)
                 shift += of.network.layers[producer].K
         else:
             runs = self.root.batch // leaf.batch
-            traffic.stored_weights(of.fabric, counter, place, leaf.drams[1], runs, fetches)
+            traffic.stored_weights(of.fabric, counter, place.weights, leaf.drams[1], runs, fetches)
         later = counter if fetches <= 1 else np.zeros_like(counter)
         wraps = layer.K if layer.kind is LayerKind.ELTWISE else 0
         shift = layer.external_c
-        traffic.channels_from_dram(of.fabric, later, *inputs, 0, shift, leaf.drams[0])
+        traffic.channels_from_dram(of.fabric, later, place.inputs, 0, shift, leaf.drams[0])
         shift = 0 if wraps and shift == wraps else shift
         for i, producer in enumerate(layer.inputs):
-            self._from(leaf, node, producer, edge + i, inputs, shift, later)
+            self._from(leaf, node, producer, edge + i, place.inputs, shift, later)
             shift += of.network.layers[producer].K
             shift = 0 if wraps and shift == wraps else shift
         if self.stored[leaf.layer]:
-            traffic.written_outputs(of.fabric, later, place, leaf.drams[2])
+            traffic.written_outputs(of.fabric, later, place.tiles, leaf.drams[2])
         if fetches > 1:
             if of.semantics.counting != fabric.OWN:
                 traffic.scale_links(later, fetches)
             counter += later
 
     def _from(
-        self,
-        leaf: Leaf,
-        node: int,
-        producer: int,
-        edge: int,
-        groups: tuple[IntArray, IntArray, IntArray],
-        shift: int,
-        counter: IntArray,
+        self, leaf: Leaf, node: int, producer: int, edge: int, groups: Groups, shift: int, counter: IntArray
     ) -> None:
         """Words of one producer, from its cores or from DRAM."""
         of = self.of
         source, source_node = self.leaves[producer]
         if self.on_chip[edge]:
-            made = self.layouts[producer]
-            n = int(made.counts[0])
-            tiles, sites = made.tiles[:n], made.tile_sites[:n]
-            batches = (source.batch, leaf.batch)
-            traffic.between_layers(of.fabric, counter, tiles, sites, *groups, shift, *batches)
+            tiles = self.layouts[producer].tiles
+            traffic.between_layers(of.fabric, counter, tiles, groups, shift, source.batch, leaf.batch)
             return
         same = self.shape.parent[source_node] == self.shape.parent[node]
         dram = source.drams[2] if same or not of.semantics.forget_drams else fabric.ALL_DRAMS
         past = shift + of.network.layers[producer].K
-        traffic.channels_from_dram(of.fabric, counter, *groups, shift, past, dram)
+        traffic.channels_from_dram(of.fabric, counter, groups, shift, past, dram)

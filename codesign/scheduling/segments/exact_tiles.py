@@ -24,16 +24,14 @@ def map_tiles(evaluator: Evaluator, problem: Problem, root: Cut) -> int:
             continue
         place = layout_of(evaluator.fabric, evaluator.table[leaf.layer], leaf, first, False, evaluator.kinds)
         shaped = int(problem.kin[leaf.layer, SHAPED])
-        for t in range(int(place.counts[0])):
-            kind = int(evaluator.site_kind[place.tile_sites[t]])
-            k, b, h, w = (int(n) for n in np.diff(place.tiles[t].reshape(4, 2))[:, 0])
-            if not problem.mapped[kind] or k * b * h * w == 0:
+        for kind, sizes in evaluator.tiles_with_work(place):
+            if not problem.mapped[kind]:
                 continue
-            key = tile_key(kind, shaped, k, b, h, w)
+            key = tile_key(kind, shaped, *sizes)
             at = find_exact(problem.exact_keys, key)
             if problem.exact_keys[at] == 0 and known < EXACT_ENTRIES // 2:
-                sizes = tuple(tile_sizes(layer, k, b, h, w))
-                problem.exact_figures[at] = mapped_figures(evaluator.core_kinds[kind], sizes)
+                tile = tuple(tile_sizes(layer, *sizes))
+                problem.exact_figures[at] = mapped_figures(evaluator.core_kinds[kind], tile)
                 problem.exact_keys[at] = key
                 known += 1
     return int(known - before)

@@ -5,7 +5,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from codesign.core.errors import UserError
+from codesign.core.errors import UserError, unknown_name
 from codesign.core.kernel_library import IntArray
 from codesign.scheduling.segments.kernels import layout
 from codesign.scheduling.segments.kernels.tree import Edges
@@ -79,6 +79,11 @@ class SegmentLayer:
                 raise UserError(f"`{field}` must be >= 1, got {getattr(self, field)}", where=f"layer {self.name!r}")
 
     @property
+    def producers(self) -> list[int]:
+        """Layers that it reads, each once."""
+        return sorted({*self.inputs, *self.weight_inputs})
+
+    @property
     def computes(self) -> bool:
         """Whether MACs do it rather than the vector unit."""
         return self.kind <= LayerKind.GROUP_CONV
@@ -143,6 +148,14 @@ class SegmentNetwork:
                         where=f"network {self.name!r}",
                     )
 
+    def readers(self) -> list[list[int]]:
+        """Layers that read each layer."""
+        found: list[list[int]] = [[] for _ in self.layers]
+        for i, layer in enumerate(self.layers):
+            for producer in layer.producers:
+                found[producer].append(i)
+        return found
+
     def table(self) -> IntArray:
         """All layers as rows of integers, layers x `layout.LAYER_COLUMNS`."""
         return np.array([layer.row() for layer in self.layers], np.int64)
@@ -164,8 +177,6 @@ class SegmentNetwork:
         Raises:
             UserError: There is none.
         """
-        from codesign.core.errors import unknown_name
-
         for i, layer in enumerate(self.layers):
             if layer.name == name:
                 return i

@@ -1,11 +1,13 @@
 """Layouts of the layers of a tree: cut and placed anew, or as another program placed them (rules M6 to M10)."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from codesign.core.kernel_library import IntArray
 from codesign.scheduling.segments.kernels import layout
 from codesign.scheduling.segments.kernels.fabric import Fabric
-from codesign.scheduling.segments.kernels.layout import Layout
+from codesign.scheduling.segments.kernels.layout import Groups, Layout
 from codesign.scheduling.segments.segment_tree import GivenLayout, Leaf
 
 
@@ -42,56 +44,40 @@ def borders_of(row: IntArray, leaf: Leaf) -> IntArray:
 
 def empty_layout(cores: int) -> Layout:
     """Room for the layout of a layer on some cores."""
-    ranges = [np.zeros((cores, 8), np.int64) for _ in range(3)]
-    starts = [np.zeros(cores + 1, np.int64) for _ in range(2)]
-    sites = [np.zeros(cores, np.int64) for _ in range(3)]
-    return Layout(
-        np.zeros(3, np.int64), ranges[0], sites[0], ranges[1], starts[0], sites[1], ranges[2], starts[1], sites[2]
-    )
+    sizes = 1, (cores, 8), cores + 1, cores
+    return Layout(*(Groups(*(np.zeros(size, np.int64) for size in sizes)) for _ in range(3)))
+
+
+def _fill(groups: Groups, members: Sequence[tuple[Sequence[int], list[int]]]) -> None:
+    """Make the groups those of some ranges, each with its sites."""
+    at = 0
+    for g, (box, sites) in enumerate(members):
+        groups.ranges[g] = box
+        groups.starts[g : g + 2] = at, at + len(sites)
+        groups.sites[at : at + len(sites)] = sorted(sites)
+        at += len(sites)
+    groups.number[0] = len(members)
 
 
 def _given_layout(given: GivenLayout, height: int) -> Layout:
     place = empty_layout(len(given.tiles))
-    places = (
-        (place.tiles, np.zeros(len(given.tiles) + 1, np.int64), place.tile_sites),
-        (place.in_ranges, place.in_starts, place.in_sites),
-        (place.weight_ranges, place.weight_starts, place.weight_sites),
-    )
-    for which, groups in enumerate((given.tiles, given.inputs, given.weights)):
-        ranges, starts, sites = places[which]
-        at = 0
-        for g, group in enumerate(groups):
-            members = sorted((x + 1) * height + y for x, y in group.places)
-            ranges[g] = group.box
-            sites[at : at + len(members)] = members
-            at += len(members)
-            starts[g + 1] = at
-        place.counts[which] = len(groups)
+    for groups, wanted in zip(place, (given.tiles, given.inputs, given.weights), strict=True):
+        _fill(groups, [(group.box, [(x + 1) * height + y for x, y in group.places]) for group in wanted])
     return place
 
 
 def _groups_by_need(row: IntArray, place: Layout) -> None:
     """Form the groups of a given layout anew: cores that need the same range (rule M9)."""
-    n = int(place.counts[0])
-    for which, (ranges, starts, sites) in enumerate(
-        (
-            (place.in_ranges, place.in_starts, place.in_sites),
-            (place.weight_ranges, place.weight_starts, place.weight_sites),
-        )
+    alone = layout.own_channels(row[layout.TYPE])
+    for groups, range_of, apart in (
+        (place.inputs, layout.input_range, alone),
+        (place.weights, layout.weight_range, False),
     ):
-        if place.counts[1 + which] == 0:
+        if groups.number[0] == 0:
             continue
         found: dict[tuple[int, ...], list[int]] = {}
-        for t in range(n):
+        for t in range(int(place.tiles.number[0])):
             box = np.zeros(8, np.int64)
-            (layout.input_range if which == 0 else layout.weight_range)(row, place.tiles[t], box)
-            alone = which == 0 and row[layout.TYPE] >= layout.GROUP_CONV
-            found.setdefault((*map(int, box), t if alone else -1), []).append(int(place.tile_sites[t]))
-        at = 0
-        for g, (key, members) in enumerate(found.items()):
-            ranges[g] = key[:8]
-            starts[g] = at
-            sites[at : at + len(members)] = sorted(members)
-            at += len(members)
-        starts[len(found)] = at
-        place.counts[1 + which] = len(found)
+            range_of(row, place.tiles.ranges[t], box)
+            found.setdefault((*map(int, box), t if apart else -1), []).append(int(place.tiles.sites[t]))
+        _fill(groups, [(key[:8], sites) for key, sites in found.items()])

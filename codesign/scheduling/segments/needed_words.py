@@ -9,6 +9,7 @@ from codesign.arch.many_core import ManyCore
 from codesign.core.kernel_library import FloatArray
 from codesign.scheduling.segments.evaluate import Evaluator
 from codesign.scheduling.segments.kernels import bound_parts, fabric
+from codesign.scheduling.segments.kernels.bound_parts import Prices, Spread
 from codesign.scheduling.segments.kernels.machine import DIE_HOP_PJ, HOP_PJ, Problem
 from codesign.scheduling.segments.layers import LayerKind, SegmentLayer
 from codesign.scheduling.segments.system_arrays import pitches_between
@@ -35,33 +36,6 @@ class NeededWords:
     of_sample: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Prices:
-    """Energy of a word on links of a system, at least.
-
-    Attributes:
-        hop: Between neighbours of a die.
-        die_hop: Between dies.
-        read: From the ports of a DRAM to the nearest core, a word over all ports in equal parts.
-        written: From the nearest core to them.
-        floor: What rounding takes, at most, from words that are spread over runs.
-        reach: Of links by which n cores receive a word that one place has, n from 0 (rule M66).
-        more: Of links by which n cores receive a word that one of them has received.
-        ways: Of a word for each of n cores from the ports of a DRAM, together.
-        port_words: Words a cycle from all ports together; 0 where links do not bound runs.
-    """
-
-    hop: float
-    die_hop: float
-    read: float
-    written: float
-    floor: float
-    reach: FloatArray
-    more: FloatArray
-    ways: FloatArray
-    port_words: int
-
-
 def prices_of(evaluator: Evaluator, problem: Problem) -> Prices:
     """What links cost on a system under some rules."""
     system = evaluator.system
@@ -78,15 +52,13 @@ def prices_of(evaluator: Evaluator, problem: Problem) -> Prices:
     if counting == fabric.OWN and system.dies.count > 1:
         more = np.maximum(cores - 1, 0) * (die_hop if system.dies.count == system.cores else min(hop, die_hop))
     return Prices(
-        hop,
-        die_hop,
         nearest,
         float(min(to_ports.mean(axis=0).min() for _, to_ports in ways)),
         of_links if counting == fabric.OWN else hop + die_hop,
+        port_words(evaluator)[0] if evaluator.semantics.leaf_links else 0,
         reach,
         more.astype(np.float64),
         np.append(0.0, apart),
-        port_words(evaluator)[0] if evaluator.semantics.leaf_links else 0,
     )
 
 
@@ -165,7 +137,7 @@ def needed_words(problem: Problem, evaluator: Evaluator, prices: Prices) -> Need
     drams, ports = len(memories.ports), len(memories.ports[0])
     of_dram, of_port = cores * (drams - 1), cores * drams * (ports - 1)
     entries, layers = len(evaluator.system.grid.beside), evaluator.network.layers
-    read = {p for layer in layers for p in (*layer.inputs, *layer.weight_inputs)}
+    readers = evaluator.network.readers()
     of_run, of_sample = [], []
     moved, entering, leaving, carried = 0, 0, 0, 0.0
     for i, layer in enumerate(layers):
@@ -180,7 +152,7 @@ def needed_words(problem: Problem, evaluator: Evaluator, prices: Prices) -> Need
             each_run = max(0, words_of_channel(problem, i, layer) * layer.external_c - of_dram)
             entering += max(0, each_run - of_port) * batch
             carried += max(0, each_run - of_port) * batch * prices.read
-        if i not in read:
+        if not readers[i]:
             written = max(0, layer.K * layer.H * layer.W - of_dram)
             leaving += max(0, written - of_port) * batch
             carried += max(0, written - of_port) * batch * prices.written
@@ -226,7 +198,7 @@ def port_cycles(evaluator: Evaluator, needed: NeededWords) -> float:
     return max(needed.entering / leaving, needed.leaving / entered)
 
 
-def spread_of(evaluator: Evaluator, needed: NeededWords, prices: Prices, number: int) -> bound_parts.Spread:
+def spread_of(evaluator: Evaluator, needed: NeededWords, prices: Prices, number: int) -> Spread:
     """What the kernels need to know of a layer's words.
 
     Words from outside and weights have the way to one core counted already. A release that drops concatenated inputs moves them
@@ -234,15 +206,10 @@ def spread_of(evaluator: Evaluator, needed: NeededWords, prices: Prices, number:
     """
     layer = evaluator.network.layers[number]
     producers = len(layer.inputs) + int(layer.external_c > 0)
-    return bound_parts.Spread(
+    return Spread(
         0 if producers > 1 and evaluator.semantics.drop_shifted else producers,
         prices.read if layer.external_c else 0.0,
-        prices.read,
-        prices.floor,
         float(needed.of_run[number]),
         float(needed.of_sample[number]),
-        prices.port_words,
-        prices.reach,
-        prices.more,
-        prices.ways,
+        prices,
     )

@@ -150,7 +150,10 @@ class PacketLists:
 
 def joined(parts: list[Packets]) -> Packets:
     """All packets of some parts, one part after another."""
-    names = ("source", "flits", "tree", "memory", "served", "reads")
-    columns = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
+
+    def column(name: str) -> IntArray:
+        return np.concatenate([getattr(part, name) for part in parts]).astype(np.int64)
+
+    source, flits, tree, memory, served, reads = map(column, ("source", "flits", "tree", "memory", "served", "reads"))
     busy = np.sum([part.busy for part in parts], axis=0)
-    return Packets(*columns, busy, max(part.compute for part in parts))
+    return Packets(source, flits, tree, memory, served, reads, busy, max(part.compute for part in parts))

@@ -12,7 +12,6 @@ from codesign.scheduling.segments.exact_tiles import EXACT_ENTRIES
 from codesign.scheduling.segments.kernels import core_mapper, fabric
 from codesign.scheduling.segments.kernels import tree as tree_kernels
 from codesign.scheduling.segments.kernels.machine import PLACE, RANKS, Caches, Problem, Scratch, Tokens
-from codesign.scheduling.segments.system_arrays import mean_way
 
 MOST_EDGES = 60
 """Producers of one layer that the search can tell apart."""
@@ -59,20 +58,15 @@ def problem_arrays(evaluator: Evaluator, batch: int, least_use: float) -> Proble
         UserError: A layer reads too many others.
     """
     system, network, table = evaluator.system, evaluator.network, evaluator.table
-    readers: list[list[int]] = [[] for _ in network.layers]
-    for i, layer in enumerate(network.layers):
-        both = {*layer.inputs, *layer.weight_inputs}
+    for layer in network.layers:
         if len(layer.inputs) + len(layer.weight_inputs) > MOST_EDGES:
-            raise UserError(f"layer {layer.name!r} reads {len(both)} layers, at most {MOST_EDGES} are searched")
-        for producer in both:
-            readers[producer].append(i)
+            raise UserError(
+                f"layer {layer.name!r} reads {len(layer.producers)} layers, at most {MOST_EDGES} are searched"
+            )
+    readers = network.readers()
     reader_start = np.cumsum([0, *map(len, readers)]).astype(np.int64)
     reader = np.array([*(i for found in readers for i in found), 0], np.int64)
     start, rows = partitions(system.cores)
-    lane_pj = system.dies.lanes * int(system.dies.mw_per_lane)
-    die_pj = 0.0 if system.dies.lanes else system.dies.pj_per_word_hop
-    prices = [system.links.pj_per_word_hop, die_pj, system.memories.pj_per_word, lane_pj, system.clock_ghz]
-    prices.append(mean_way(system))
     big = [[core.big.bytes, core.output_reserve_bytes] for core in evaluator.records]
     mapped = [int(kind.architecture is not None) for kind in evaluator.core_kinds]
     exact = EXACT_ENTRIES if any(mapped) else 1
@@ -95,7 +89,7 @@ def problem_arrays(evaluator: Evaluator, batch: int, least_use: float) -> Proble
         rows,
         np.array(list(permutations(range(4))), np.int64),
         np.array(divisors(batch), np.int64),
-        np.array(prices, np.float64),
+        evaluator.prices,
         np.array(big, np.int64),
         evaluator.capacity,
         evaluator.reserve,

@@ -63,19 +63,18 @@ def orders_of(network: SegmentNetwork) -> list[IntArray]:
     By distance, layers that may run side by side stand together. Depth first, a layer follows the last of its producers.
     """
     n = len(network.layers)
-    read = [sorted({*layer.inputs, *layer.weight_inputs}) for layer in network.layers]
-    distance, readers, missing = [0] * n, [[] for _ in range(n)], [len(r) for r in read]  # type: tuple[list[int], list[list[int]], list[int]]
+    read, readers = [layer.producers for layer in network.layers], network.readers()
+    distance, missing = [0] * n, [len(producers) for producers in read]
     for i in reversed(range(n)):
         for producer in read[i]:
             distance[producer] = max(distance[producer], distance[i] + 1)
-            readers[producer].append(i)
     late = sorted(range(n), key=lambda i: (-distance[i], i))
     deep: list[int] = []
     ready = [i for i in reversed(range(n)) if not read[i]]
     while ready:
         layer = ready.pop()
         deep.append(layer)
-        for reader in readers[layer]:
+        for reader in reversed(readers[layer]):
             missing[reader] -= 1
             if not missing[reader]:
                 ready.append(reader)

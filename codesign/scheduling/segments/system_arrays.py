@@ -4,10 +4,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from codesign.arch.core_kinds import kind_counts
+from codesign.arch.core_kinds import kind_of_cores
 from codesign.arch.core_network import CoreNetwork, Grid, LinkTable, link_table
 from codesign.arch.many_core import ManyCore, VectorMacCore
-from codesign.core.kernel_library import IntArray
+from codesign.core.kernel_library import FloatArray, IntArray
 from codesign.scheduling.segments.kernels import core_mapper, fabric
 from codesign.scheduling.segments.layers import LayerKind, SegmentLayer
 
@@ -49,11 +49,8 @@ def cores_arrays(cores: tuple[VectorMacCore, ...]) -> core_mapper.Cores:
 def site_kinds(system: ManyCore) -> IntArray:
     """Kind of the core at every site; 0 beside the mesh."""
     found = np.zeros(system.grid.places, np.int64)
-    core = 0
-    for kind, count in enumerate(kind_counts(system)):
-        for x, y in system.core_places[core : core + count]:
-            found[system.grid.place(x, y)] = kind
-        core += count
+    for (x, y), kind in zip(system.core_places, kind_of_cores(system), strict=True):
+        found[system.grid.place(x, y)] = kind
     return found
 
 
@@ -103,6 +100,14 @@ def mean_way(system: ManyCore) -> float:
     cores = [system.grid.place(x, y) for x, y in system.core_places]
     between = pitches_between(system)[np.ix_(cores, cores)]
     return float(between.sum() / max(1, system.cores * (system.cores - 1)))
+
+
+def system_prices(system: ManyCore) -> FloatArray:
+    """`Problem.prices` of a system."""
+    links, dies = system.links.pj_per_word_hop, system.dies
+    return np.array(
+        [links, dies.link_pj, system.memories.pj_per_word, dies.lane_pj, system.clock_ghz, mean_way(system)]
+    )
 
 
 def fabric_arrays(system: ManyCore, counting: int, drop_shifted: bool, steps: bool) -> fabric.Fabric:

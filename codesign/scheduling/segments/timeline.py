@@ -1,5 +1,6 @@
 """Who computes what when: the runs of each layer of a tree on its cores (rules M4, M29, M30)."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import final
 
@@ -17,7 +18,6 @@ class LayerRuns:
     Attributes:
         layer: Its number.
         name: Its name.
-        node: Of the tree, in preorder.
         segment: Number of the segment, from 0.
         first_core: In the order of the mesh.
         past_core: One past the last.
@@ -29,7 +29,6 @@ class LayerRuns:
 
     layer: int
     name: str
-    node: int
     segment: int
     first_core: int
     past_core: int
@@ -50,52 +49,37 @@ def timeline_of(network: SegmentNetwork, found: Evaluation) -> list[LayerRuns]:
 
     A segment whose words take longer than its pipeline is stretched evenly: its layers wait for words all along.
     """
-    return _Timeline(network, found).runs
+    runs: list[LayerRuns] = []
+    start, groups = 0.0, int(found.arrays.groups[0])
+    for segment, child in enumerate(children_of(found.arrays, 0)):
+        one = float(found.rows[child].time)
+        runs += _runs_below(network, found, segment, child, start, start + groups * one, one, groups)
+        start += groups * one
+    return runs
 
 
-@final
-class _Timeline:
-    """Walks a tree and notes when leaves begin and end."""
-
-    def __init__(self, network: SegmentNetwork, found: Evaluation) -> None:
-        self._network, self._rows, self._tree = network, found.rows, found.arrays
-        self.runs: list[LayerRuns] = []
-        start, groups = 0.0, int(self._tree.groups[0])
-        for number, child in enumerate(children_of(self._tree, 0)):
-            self._segment = number
-            one = float(self._rows[child].time)
-            self._place(child, start, start + groups * one, one, groups)
-            start += groups * one
-
-    def _place(self, node: int, start: float, end: float, one: float, runs: int) -> None:
-        """Note the leaves below a node.
-
-        Args:
-            node: In preorder.
-            start: Of its first run.
-            end: Of its last run.
-            one: Time of one run.
-            runs: How many there are in the whole tree.
-        """
-        tree = self._tree
-        if tree.kind[node] == arrays.LEAF:
-            layer = int(tree.layer[node])
-            first, past = int(tree.core_first[node]), int(tree.core_past[node])
-            busy = min(runs * float(self._rows[node].time), end - start)
-            name = self._network.layers[layer].name
-            self.runs.append(LayerRuns(layer, name, node, self._segment, first, past, start, end, runs, busy))
-            return
-        groups, stages = int(tree.groups[node]), int(tree.stages[node])
-        if tree.kind[node] == arrays.SPACE:
-            step = one / (groups + stages)
-            for child in children_of(tree, node):
-                stage = int(tree.stage[child])
-                self._place(child, start + stage * step, end - (stages - stage) * step, step, runs * groups)
-            return
-        times = [float(self._rows[child].time) for child in children_of(tree, node)]
-        scale = one / groups / (sum(times) or 1.0)
-        before = 0.0
-        for child, time in zip(children_of(tree, node), times, strict=True):
-            after = sum(times) - before - time
-            self._place(child, start + before * scale, end - after * scale, time * scale, runs * groups)
-            before += time
+def _runs_below(
+    network: SegmentNetwork, found: Evaluation, segment: int, node: int, start: float, end: float, one: float, runs: int
+) -> Iterator[LayerRuns]:
+    """The runs of the leaves below a node of a segment, which runs so many times, each as long as `one`, from `start` to `end`."""
+    tree, rows = found.arrays, found.rows
+    if tree.kind[node] == arrays.LEAF:
+        layer = int(tree.layer[node])
+        first, past = int(tree.core_first[node]), int(tree.core_past[node])
+        busy = min(runs * float(rows[node].time), end - start)
+        yield LayerRuns(layer, network.layers[layer].name, segment, first, past, start, end, runs, busy)
+        return
+    groups, stages, children = int(tree.groups[node]), int(tree.stages[node]), children_of(tree, node)
+    if tree.kind[node] == arrays.SPACE:
+        step = one / (groups + stages)
+        for child in children:
+            stage = int(tree.stage[child])
+            late = end - (stages - stage) * step
+            yield from _runs_below(network, found, segment, child, start + stage * step, late, step, runs * groups)
+        return
+    times = [float(rows[child].time) for child in children]
+    scale, before = one / groups / (sum(times) or 1.0), 0.0
+    for child, time in zip(children, times, strict=True):
+        first_start, last_end = start + before * scale, end - (sum(times) - before - time) * scale
+        yield from _runs_below(network, found, segment, child, first_start, last_end, time * scale, runs * groups)
+        before += time

@@ -8,7 +8,7 @@ import numpy as np
 from codesign.core.kernel_library import IntArray
 from codesign.scheduling.segments.evaluate import Evaluation, Evaluator
 from codesign.scheduling.segments.kernels import transfer_list
-from codesign.scheduling.segments.kernels.layout import Layout, volume
+from codesign.scheduling.segments.kernels.layout import Groups, Layout, volume
 from codesign.scheduling.segments.layers import LayerKind
 from codesign.scheduling.segments.layouts import layout_of
 from codesign.scheduling.segments.segment_tree import Leaf, leaf_nodes
@@ -37,10 +37,6 @@ class Transfer:
     written: bool = False
 
 
-Groups = tuple[IntArray, IntArray, IntArray]
-"""Ranges of groups, where the sites of each begin, sites."""
-
-
 @final
 class TransferLists:
     """Lists the transfers of the layers of one tree, under our own rules whichever the evaluation's are.
@@ -63,26 +59,23 @@ class TransferLists:
         """The transfers of one run of a layer: weights, inputs, outputs."""
         of, layer, place = self.of, self.of.network.layers[leaf.layer], self.layouts[leaf.layer]
         edge = int(of.edges.start[leaf.layer])
-        n_in, n_weight = int(place.counts[1]), int(place.counts[2])
-        weights = (place.weight_ranges[:n_weight], place.weight_starts, place.weight_sites)
-        inputs = (place.in_ranges[:n_in], place.in_starts, place.in_sites)
         lists: list[Transfer] = []
         if layer.weight_inputs:
             shift = 0
             for i, producer in enumerate(layer.weight_inputs):
-                lists += self._from(leaf, producer, edge + len(layer.inputs) + i, weights, shift)
+                lists += self._from(leaf, producer, edge + len(layer.inputs) + i, place.weights, shift)
                 shift += of.network.layers[producer].K
         else:
-            lists += self._weights(leaf, weights)
+            lists += self._weights(leaf, place.weights)
         shift = layer.external_c
-        lists += self._channels(inputs, 0, shift, leaf.drams[0])
+        lists += self._channels(place.inputs, 0, shift, leaf.drams[0])
         wraps = layer.K if layer.kind is LayerKind.ELTWISE else 0
         for i, producer in enumerate(layer.inputs):
             shift = 0 if wraps and shift == wraps else shift
-            lists += self._from(leaf, producer, edge + i, inputs, shift)
+            lists += self._from(leaf, producer, edge + i, place.inputs, shift)
             shift += of.network.layers[producer].K
         if self.found.stored[leaf.layer]:
-            lists += self._written(place, leaf.drams[2])
+            lists += self._written(place.tiles, leaf.drams[2])
         return lists
 
     def _drams(self, dram: int) -> list[int]:
@@ -96,23 +89,20 @@ class TransferLists:
 
     def _weights(self, leaf: Leaf, groups: Groups) -> list[Transfer]:
         """Stored weights, in equal parts over all runs of the whole batch (rule M17)."""
-        ranges, starts, sites = groups
         runs, fetches = self.found.root.batch // leaf.batch, leaf.fetch[5] if leaf.fetch else 1
         lists = []
-        for g in range(len(ranges)):
-            words = int(volume(ranges[g])) // runs * max(1, fetches)
-            lists += self._read(_group(starts, sites, g), words, leaf.drams[1])
+        for box, sites in _members(groups):
+            lists += self._read(sites, int(volume(box)) // runs * max(1, fetches), leaf.drams[1])
         return lists
 
     def _channels(self, groups: Groups, first: int, past: int, dram: int) -> list[Transfer]:
         """A range of channels of all groups' ranges, from DRAM."""
-        ranges, starts, sites = groups
         lists = []
-        for g, box in enumerate(ranges):
+        for box, sites in _members(groups):
             words = max(0, min(int(box[1]), past) - max(int(box[0]), first))
             words *= int(np.prod(np.maximum(0, box[3::2] - box[2::2])))
             if words:
-                lists += self._read(_group(starts, sites, g), words, dram)
+                lists += self._read(sites, words, dram)
         return lists
 
     def _from(self, leaf: Leaf, producer: int, edge: int, groups: Groups, shift: int) -> list[Transfer]:
@@ -120,27 +110,24 @@ class TransferLists:
         of, source = self.of, self.leaves[producer]
         if not self.found.on_chip[edge]:
             return self._channels(groups, shift, shift + of.network.layers[producer].K, source.drams[2])
-        made, (ranges, starts, sites) = self.layouts[producer], groups
-        n = int(made.counts[0])
-        rows = np.zeros((n * len(ranges), 3), np.int64)
-        count = transfer_list.list_between(made.tiles[:n], ranges, shift, source.batch, leaf.batch, rows)
+        tiles, members = self.layouts[producer].tiles, _members(groups)
+        rows = np.zeros((int(tiles.number[0]) * len(members), 3), np.int64)
+        count = transfer_list.list_between(tiles, groups, shift, source.batch, leaf.batch, rows)
         lists = []
         for t, g, words in rows[:count].tolist():
-            sender = int(made.tile_sites[t])
-            others = tuple(site for site in _group(starts, sites, g) if site != sender)
+            sender = int(tiles.sites[t])
+            others = tuple(site for site in members[g][1] if site != sender)
             if others:  # what a core has itself does not move
                 lists.append(Transfer(others, words, sender=sender))
         return lists
 
-    def _written(self, place: Layout, dram: int) -> list[Transfer]:
+    def _written(self, tiles: Groups, dram: int) -> list[Transfer]:
         """Every output tile to DRAM."""
-        lists = []
-        for t in range(int(place.counts[0])):
-            words = int(volume(place.tiles[t]))
-            for part in self._read((int(place.tile_sites[t]),), words, dram):
-                lists.append(replace(part, written=True))
-        return lists
+        parts = (part for box, sites in _members(tiles) for part in self._read(sites, int(volume(box)), dram))
+        return [replace(part, written=True) for part in parts]
 
 
-def _group(starts: IntArray, sites: IntArray, g: int) -> tuple[int, ...]:
-    return tuple(int(s) for s in sites[starts[g] : starts[g + 1]])
+def _members(groups: Groups) -> list[tuple[IntArray, tuple[int, ...]]]:
+    """Range and sites of each group."""
+    starts, sites = groups.starts.tolist(), groups.sites.tolist()
+    return [(groups.ranges[g], tuple(sites[starts[g] : starts[g + 1]])) for g in range(int(groups.number[0]))]

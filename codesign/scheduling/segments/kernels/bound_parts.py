@@ -13,32 +13,44 @@ from codesign.scheduling.segments.kernels.machine import CAPACITY, CLOCK, RESERV
 from codesign.scheduling.segments.kernels.tile_figures import kind_figures, whole_batch
 
 
+class Prices(NamedTuple):
+    """Energy of a word on links of a system, at least.
+
+    Attributes:
+        read: From the ports of a DRAM to the nearest core, a word over all ports in equal parts.
+        written: From the nearest core to them.
+        floor: What rounding takes, at most, from words that are spread over runs.
+        port_words: Words a cycle from all ports together; 0 where links do not bound runs.
+        reach: Of links by which n cores receive a word that one place has, n from 0 (rule M66).
+        more: Of links by which n cores receive a word that one of them has received.
+        ways: Of a word for each of n cores from the ports of a DRAM, together.
+    """
+
+    read: float
+    written: float
+    floor: float
+    port_words: int
+    reach: FloatArray
+    more: FloatArray
+    ways: FloatArray
+
+
 class Spread(NamedTuple):
     """What the bound knows of a layer's words.
 
     Attributes:
         producers: Of inputs whose words count; 0 where a release drops them.
         input_way_pj: Energy of an input word that is counted elsewhere.
-        read_pj: Of a weight.
-        floor_pj: Of a word on a link and on one between dies: what rounding takes from a run.
         run_words: Weights from DRAM, spread over all runs.
         sample_words: Words of each sample from and to DRAM.
-        port_words: Words a cycle from all ports together; 0 where links do not bound runs.
-        reach_pj: Energy of links, at least, by which n cores receive a word that one place has, n from 0.
-        more_pj: Of links by which n cores receive a word that one of them has received.
-        ways_pj: Of a word for each of n cores from the ports of a DRAM, all cores together.
+        prices: Of a word on links.
     """
 
     producers: int
     input_way_pj: float
-    read_pj: float
-    floor_pj: float
     run_words: float
     sample_words: float
-    port_words: int
-    reach_pj: FloatArray
-    more_pj: FloatArray
-    ways_pj: FloatArray
+    prices: Prices
 
 
 @njit
@@ -129,7 +141,7 @@ def shared_pj(problem: Problem, layer: int, batch: int, parts: IntArray, spread:
     runs, cores = whole // batch, problem.fabric.width * problem.fabric.height
     energy = 0.0
     if not own_channels(shape[layout.TYPE]) and spread.producers > 0:
-        each = spread.reach_pj[min(parts[0], shape[layout.OUT_K])] - spread.input_way_pj
+        each = spread.prices.reach[min(parts[0], shape[layout.OUT_K])] - spread.input_way_pj
         lost = spread.producers * runs * parts[1] * parts[2] * parts[3] * max(cores, problem.fabric.drams)
         energy += max(0.0, each) * max(0.0, float(input_words(problem, layer) * whole - lost))
     places = min(parts[2], shape[layout.OUT_H]) * min(parts[3], shape[layout.OUT_W])
@@ -140,11 +152,13 @@ def shared_pj(problem: Problem, layer: int, batch: int, parts: IntArray, spread:
         of_group = float(max(0, of_channel * max(1, shape[layout.OUT_K] // parts[0]) - lost))
         words = float(max(0, shape[layout.WEIGHT_WORDS] - groups * lost))
         rest = max(0.0, words - groups * of_group)
-        weights = of_group * spread.ways_pj[groups] + rest * spread.ways_pj[1] + words * spread.more_pj[copies]
-        weights -= shape[layout.WEIGHT_WORDS] * spread.read_pj
+        weights = (
+            of_group * spread.prices.ways[groups] + rest * spread.prices.ways[1] + words * spread.prices.more[copies]
+        )
+        weights -= shape[layout.WEIGHT_WORDS] * spread.prices.read
         if copies == 1:
-            weights = max(weights, of_group * (spread.ways_pj[groups] - groups * spread.read_pj))
-        energy += max(0.0, weights - whole * spread.floor_pj)
+            weights = max(weights, of_group * (spread.prices.ways[groups] - groups * spread.prices.read))
+        energy += max(0.0, weights - whole * spread.prices.floor)
     return energy
 
 
@@ -153,8 +167,8 @@ def _run_time(problem: Problem, batch: int, cycles: float, spread: Spread) -> fl
     """Time of a run of a layer, at least: its cycles, or those of its words over all DRAMs or their ports (rule M70)."""
     drams, of_run = problem.fabric.drams, spread.run_words / (whole_batch(problem) // batch)
     moving = (of_run + spread.sample_words * batch - drams) / (drams * problem.fabric.dram_words)
-    if spread.port_words > 0:
-        moving = max(moving, (of_run - drams * problem.fabric.ports.shape[1]) / spread.port_words)
+    if spread.prices.port_words > 0:
+        moving = max(moving, (of_run - drams * problem.fabric.ports.shape[1]) / spread.prices.port_words)
     return float(int(max(cycles, moving) / problem.prices[CLOCK]))
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from codesign.core.jit import njit
 from codesign.core.kernel_library import IntArray
+from codesign.scheduling.segments.kernels.core_mapper import ceil_div
 
 EAST, WEST, NORTH, SOUTH = 0, 1, 2, 3
 
@@ -293,14 +294,13 @@ def dram_cycles(fabric: Fabric, counter: IntArray) -> int:
     """Cycles of the busiest DRAM."""
     cycles = 0
     for dram in range(fabric.drams):
-        words = counter[PORTS + dram]
-        cycles = max(cycles, 0 if words == 0 else (words - 1) // fabric.dram_words + 1)
+        cycles = max(cycles, ceil_div(counter[PORTS + dram], fabric.dram_words))
     return cycles
 
 
 @njit
-def link_cycles(fabric: Fabric, counter: IntArray) -> int:
-    """Cycles of the busiest link of either kind."""
+def _busiest_links(fabric: Fabric, counter: IntArray) -> tuple[int, int]:
+    """Words of the busiest link on a die, and between dies."""
     inside, between = 0, 0
     for link in range(fabric.links.shape[1]):
         words = counter[LINKS + link]
@@ -308,8 +308,14 @@ def link_cycles(fabric: Fabric, counter: IntArray) -> int:
             between = max(between, words)
         else:
             inside = max(inside, words)
-    cycles = 0 if inside == 0 else (inside - 1) // fabric.link_words + 1
-    return max(cycles, 0 if between == 0 else (between - 1) // fabric.die_link_words + 1)
+    return inside, between
+
+
+@njit
+def link_cycles(fabric: Fabric, counter: IntArray) -> int:
+    """Cycles of the busiest link of either kind."""
+    inside, between = _busiest_links(fabric, counter)
+    return max(ceil_div(inside, fabric.link_words), ceil_div(between, fabric.die_link_words))
 
 
 @njit
@@ -325,14 +331,8 @@ def words_cycles(fabric: Fabric, counter: IntArray) -> int:
 
     Words that come from other dies come slowly and hold ways of others: part of their cycles and of the DRAM's is added.
     """
-    inside, between = 0, 0
-    ends = LINKS + fabric.links.shape[1]
-    for link in range(fabric.links.shape[1]):
-        if fabric.links[BETWEEN, link] > 0:
-            between = max(between, counter[LINKS + link])
-        else:
-            inside = max(inside, counter[LINKS + link])
-    for end in range(ends, counter.shape[0]):
+    inside, between = _busiest_links(fabric, counter)
+    for end in range(LINKS + fabric.links.shape[1], counter.shape[0]):
         inside = max(inside, counter[end])
     dram, full = dram_cycles(fabric, counter), _stretched(inside, fabric.link_words, 0)
     cycles = max(dram, _stretched(inside, fabric.link_words, fabric.margin))

@@ -162,11 +162,11 @@ def own_tiles(problem: Problem, layer: int, place: Layout, runs: int, mapped: Fl
     """
     energy, cycles = 0.0, 0.0
     shaped = problem.kin[layer, SHAPED]
-    for t in range(place.counts[0]):
-        tile = place.tiles[t]
+    for t in range(place.tiles.number[0]):
+        tile = place.tiles.ranges[t]
         if layout.volume(tile) == 0:
             continue
-        kind = problem.site_kind[place.tile_sites[t]]
+        kind = problem.site_kind[place.tiles.sites[t]]
         k, b, h, w = tile[1] - tile[0], tile[3] - tile[2], tile[5] - tile[4], tile[7] - tile[6]
         if not kind_figures(problem, kind, shaped, k, b, h, w, mapped):
             return False

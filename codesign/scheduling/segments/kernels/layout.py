@@ -26,30 +26,40 @@ LEAST_STEPS = 4
 """Steps of unequal sizes that a part has on average, at least: smaller powers of two are taken where it would have fewer."""
 
 
+class Groups(NamedTuple):
+    """Groups of cores, each with a range: those that receive the same words, or a core that makes them.
+
+    Attributes:
+        number: How many there are, one entry.
+        ranges: Of each, cores x 8.
+        starts: Where the sites of each begin in `sites`.
+        sites: Of all groups, sorted within one.
+    """
+
+    number: IntArray
+    ranges: IntArray
+    starts: IntArray
+    sites: IntArray
+
+
 class Layout(NamedTuple):
     """Where the parts of one layer are.
 
     Attributes:
-        counts: Numbers of tiles, input groups, weight groups.
-        tiles: Output ranges, cores x 8.
-        tile_sites: Site of each tile.
-        in_ranges: Input range of each group.
-        in_starts: Where the sites of each group begin in `in_sites`.
-        in_sites: Sites of all input groups, sorted within a group.
-        weight_ranges: Channels, batch, input channels, and kernel places of each weight group.
-        weight_starts: As `in_starts`.
-        weight_sites: As `in_sites`.
+        tiles: Output ranges, a core each.
+        inputs: Input ranges, with the cores that need them.
+        weights: The same of weights: channels, batch, input channels, and kernel places.
     """
 
-    counts: IntArray
-    tiles: IntArray
-    tile_sites: IntArray
-    in_ranges: IntArray
-    in_starts: IntArray
-    in_sites: IntArray
-    weight_ranges: IntArray
-    weight_starts: IntArray
-    weight_sites: IntArray
+    tiles: Groups
+    inputs: Groups
+    weights: Groups
+
+
+@njit
+def members_of(groups: Groups, g: int) -> IntArray:
+    """Sites of a group."""
+    return groups.sites[groups.starts[g] : groups.starts[g + 1]]
 
 
 @njit
@@ -212,99 +222,79 @@ def weighted_borders(layer: IntArray, batch: int, parts: IntArray, order: IntArr
 
 
 @njit
-def place_tiles(
-    fabric: Fabric,
-    layer: IntArray,
-    borders: IntArray,
-    parts: IntArray,
-    order: IntArray,
-    first: int,
-    out: Layout,
-) -> None:
+def place_tiles(fabric: Fabric, borders: IntArray, parts: IntArray, order: IntArray, first: int, tiles: Groups) -> None:
     """Cut a layer's output and give every part its core (rules M6, M8).
 
     Args:
         fabric: The network.
-        layer: Row of the table of layers.
         borders: Where the parts of every dimension begin.
         parts: Parts of channels, batch, height, width.
         order: Dimensions, outermost first.
         first: First core by number.
-        out: Receives tiles and sites, parts of channels outermost.
+        tiles: Receives them, parts of channels outermost.
     """
     steps = order_steps(order, parts)
-    n = 0
+    n, boxes, starts, sites = 0, tiles.ranges, tiles.starts, tiles.sites
+    starts[0] = 0
     for k in range(parts[0]):
         for b in range(parts[1]):
             for h in range(parts[2]):
                 for w in range(parts[3]):
-                    row = out.tiles[n]
+                    row = boxes[n]
                     row[0], row[1] = borders[0, k], borders[0, k + 1]
                     row[2], row[3] = borders[1, b], borders[1, b + 1]
                     row[4], row[5] = borders[2, h], borders[2, h + 1]
                     row[6], row[7] = borders[3, w], borders[3, w + 1]
                     core = first + steps[0] * k + steps[1] * b + steps[2] * h + steps[3] * w
-                    out.tile_sites[n] = fabric.order[core]
+                    sites[n] = fabric.order[core]
                     n += 1
-    out.counts[0] = n
+                    starts[n] = n
+    tiles.number[0] = n
 
 
 @njit
-def form_input_groups(layer: IntArray, parts: IntArray, unequal: bool, out: Layout) -> None:
-    """Cores that receive the same inputs: all parts of channels of a tile, or each core alone (rule M9).
+def _form_groups(
+    layer: IntArray, tiles: Groups, many: int, members: int, of_inputs: bool, unequal: bool, out: Groups
+) -> None:
+    """Cores whose tiles need the same inputs, or the same weights (rules M9, M10).
 
     A group without any output needs nothing and is left out; among unequal parts, so is a core without any.
+
+    Args:
+        layer: Row of the table of layers.
+        tiles: Of the layer.
+        many: How many groups there are.
+        members: Tiles of each: for inputs every one of so many, for weights neighbours.
+        of_inputs: Whether they are groups of inputs.
+        unequal: Whether parts are unequal.
+        out: Receives the groups.
     """
-    shared = 1 if own_channels(layer[TYPE]) else parts[0]
-    rest = parts[1] * parts[2] * parts[3]
-    groups = out.counts[0] // shared
-    n, filled = 0, 0
-    for g in range(groups):
-        leader = g
-        while unequal and leader + rest < g + shared * rest and volume(out.tiles[leader]) == 0:
-            leader += rest
-        if volume(out.tiles[leader]) == 0:
-            continue
-        input_range(layer, out.tiles[leader], out.in_ranges[n])
-        out.in_starts[n] = filled
-        for k in range(shared):
-            if unequal and volume(out.tiles[g + k * rest]) == 0:
-                continue
-            _insert_sorted(out.in_sites, out.in_starts[n], filled, out.tile_sites[g + k * rest])
-            filled += 1
-        n += 1
-    out.in_starts[n] = filled
-    out.counts[1] = n
-
-
-@njit
-def form_weight_groups(layer: IntArray, parts: IntArray, unequal: bool, out: Layout) -> None:
-    """Cores that receive the same weights: all parts of a tile's other dimensions (rule M10)."""
-    n, filled = 0, 0
-    out.weight_starts[0] = 0
-    out.counts[2] = 0
-    if layer[WEIGHT_WORDS] == 0:
-        return
-    rest = parts[1] * parts[2] * parts[3]
-    apart = parts[1] if layer[BATCHED_WEIGHT] == 1 else 1
-    members = rest // apart
-    for g in range(parts[0] * apart):
-        start = g * members
+    across, along = members, 1
+    if of_inputs:
+        across, along = 1, many
+    n, filled, boxes, sites = 0, 0, tiles.ranges, out.sites
+    for g in range(many):
+        start = g * across
         leader = start
-        while unequal and leader + 1 < start + members and volume(out.tiles[leader]) == 0:
-            leader += 1
-        if volume(out.tiles[leader]) == 0:
+        while unequal and leader + along < start + members * along and volume(boxes[leader]) == 0:
+            leader += along
+        if volume(boxes[leader]) == 0:
             continue
-        weight_range(layer, out.tiles[leader], out.weight_ranges[n])
-        out.weight_starts[n] = filled
+        if of_inputs:
+            input_range(layer, boxes[leader], out.ranges[n])
+        else:
+            weight_range(layer, boxes[leader], out.ranges[n])
+        first = filled
+        out.starts[n] = first
         for i in range(members):
-            if unequal and volume(out.tiles[start + i]) == 0:
+            tile = start + i * along
+            if unequal and volume(boxes[tile]) == 0:
                 continue
-            _insert_sorted(out.weight_sites, out.weight_starts[n], filled, out.tile_sites[start + i])
+            _insert_sorted(sites, first, filled, tiles.sites[tile])
             filled += 1
         n += 1
-    out.weight_starts[n] = filled
-    out.counts[2] = n
+    out.starts[n] = filled
+    out.number[0] = n
 
 
 @njit
@@ -319,6 +309,9 @@ def lay_out(
     out: Layout,
 ) -> None:
     """Tiles and groups of a layer on consecutive cores; see `place_tiles`."""
-    place_tiles(fabric, layer, borders, parts, order, first, out)
-    form_input_groups(layer, parts, unequal, out)
-    form_weight_groups(layer, parts, unequal, out)
+    place_tiles(fabric, borders, parts, order, first, out.tiles)
+    tiles, shared = out.tiles.number[0], 1 if own_channels(layer[TYPE]) else parts[0]
+    _form_groups(layer, out.tiles, tiles // shared, shared, True, unequal, out.inputs)
+    apart = parts[0] * parts[1] if layer[BATCHED_WEIGHT] == 1 else parts[0]
+    many = apart if layer[WEIGHT_WORDS] > 0 else 0
+    _form_groups(layer, out.tiles, many, tiles // apart, False, unequal, out.weights)

@@ -128,8 +128,8 @@ class Caches(NamedTuple):
 
 EVALUATED, ASKED, PLACED, STAMP = 0, 1, 2, 3
 
-PLACE = 3
-"""Column of `Caches.leaf_counts` with the key."""
+TILES, INPUTS, WEIGHTS, PLACE = 0, 1, 2, 3
+"""Parts of a layout in a slot; behind their numbers in `Caches.leaf_counts` stands the key."""
 
 
 class Tokens(NamedTuple):

@@ -8,15 +8,18 @@ from codesign.scheduling.segments.kernels import layout
 from codesign.scheduling.segments.kernels.core_mapper import BIG, CYCLES, ENERGY, FIGURES
 from codesign.scheduling.segments.kernels.fabric import ALL_DRAMS
 from codesign.scheduling.segments.kernels.kind_shares import chosen_cores, common_kind, leaf_borders, own_tiles
-from codesign.scheduling.segments.kernels.layout import Layout, lay_out
+from codesign.scheduling.segments.kernels.layout import Groups, Layout, lay_out
 from codesign.scheduling.segments.kernels.machine import (
     FED,
+    INPUTS,
     ORDERS,
     PLACE,
     PLACED,
     RANKS,
     SHAPED,
     STAMP,
+    TILES,
+    WEIGHTS,
     Caches,
     Problem,
 )
@@ -35,18 +38,13 @@ WAYS = 1024
 
 
 @njit
-def slot_layout(caches: Caches, slot: int) -> Layout:
-    """The layout kept in a slot."""
-    return Layout(
-        caches.leaf_counts[slot],
-        caches.leaf_boxes[slot, 0],
-        caches.leaf_sites[slot, 0],
-        caches.leaf_boxes[slot, 1],
-        caches.leaf_starts[slot, 1],
-        caches.leaf_sites[slot, 1],
-        caches.leaf_boxes[slot, 2],
-        caches.leaf_starts[slot, 2],
-        caches.leaf_sites[slot, 2],
+def slot_groups(caches: Caches, slot: int, which: int) -> Groups:
+    """Tiles, groups of inputs or groups of weights that are kept in a slot, by number."""
+    return Groups(
+        caches.leaf_counts[slot, which : which + 1],
+        caches.leaf_boxes[slot, which],
+        caches.leaf_starts[slot, which],
+        caches.leaf_sites[slot, which],
     )
 
 
@@ -159,24 +157,14 @@ def order_of(parts: IntArray, wanted: IntArray) -> IntArray:
 
 @njit
 def _producers_from_dram(
-    problem: Problem,
-    counter: IntArray,
-    ranges: IntArray,
-    starts: IntArray,
-    sites: IntArray,
-    edges: tuple[int, int],
-    shift: int,
-    wraps: int,
-    on_chip: int,
+    problem: Problem, counter: IntArray, groups: Groups, edges: tuple[int, int], shift: int, wraps: int, on_chip: int
 ) -> None:
     """Words of producers that come through DRAM to the groups of a layer.
 
     Args:
         problem: Network and system.
         counter: Receives the words.
-        ranges: Of the groups.
-        starts: Where each group's sites begin.
-        sites: Of the groups.
+        groups: Of the layer.
         edges: First and one past the last edge.
         shift: Channels before those of the first.
         wraps: Channels after which an elementwise layer's begin anew; 0 for none.
@@ -188,7 +176,7 @@ def _producers_from_dram(
             shift = 0
         channels = problem.table[problem.edges.producer[e], layout.OUT_K]
         if (on_chip >> (e - first)) & 1 == 0:
-            channels_from_dram(problem.fabric, counter, ranges, starts, sites, shift, shift + channels, ALL_DRAMS)
+            channels_from_dram(problem.fabric, counter, groups, shift, shift + channels, ALL_DRAMS)
         shift += channels
 
 
@@ -207,34 +195,32 @@ def _fill_slot(
 ) -> None:
     fabric, shape, parts = problem.fabric, problem.table[layer], problem.parts[row]
     batch = problem.batches[batch_at]
-    place = slot_layout(caches, slot)
+    place = Layout(
+        slot_groups(caches, slot, TILES), slot_groups(caches, slot, INPUTS), slot_groups(caches, slot, WEIGHTS)
+    )
     order = order_of(parts, problem.orders[choice % ORDERS])
     borders = leaf_borders(problem, layer, batch, parts, order, first, choice // (ORDERS * RANKS))
     lay_out(fabric, shape, borders, parts, order, first, problem.limits.shape[0] > 1, place)
     counter = caches.leaf_counters[slot]
     counter[:] = 0
     runs = whole_batch(problem) // batch
-    weights, inputs = place.weight_ranges[: place.counts[2]], place.in_ranges[: place.counts[1]]
     start, middle, past = problem.edges.start[layer], problem.edges.weight_start[layer], problem.edges.start[layer + 1]
     if shape[layout.BATCHED_WEIGHT] == 0:
-        stored_weights(fabric, counter, place, ALL_DRAMS, runs, 1)
-    starts, sites = place.weight_starts, place.weight_sites
-    on_chip_weights = on_chip >> (middle - start)
-    _producers_from_dram(problem, counter, weights, starts, sites, (middle, past), 0, 0, on_chip_weights)
+        stored_weights(fabric, counter, place.weights, ALL_DRAMS, runs, 1)
+    _producers_from_dram(problem, counter, place.weights, (middle, past), 0, 0, on_chip >> (middle - start))
     wraps = shape[layout.OUT_K] if shape[layout.TYPE] == layout.ELTWISE else 0
     shift = shape[layout.EXTERNAL_C]
-    starts, sites = place.in_starts, place.in_sites
-    channels_from_dram(fabric, counter, inputs, starts, sites, 0, shift, ALL_DRAMS)
-    _producers_from_dram(problem, counter, inputs, starts, sites, (start, middle), shift, wraps, on_chip)
+    channels_from_dram(fabric, counter, place.inputs, 0, shift, ALL_DRAMS)
+    _producers_from_dram(problem, counter, place.inputs, (start, middle), shift, wraps, on_chip)
     if stored == 1:
-        written_outputs(fabric, counter, place, ALL_DRAMS)
+        written_outputs(fabric, counter, place.tiles, ALL_DRAMS)
     whole, usage, figures = np.zeros(6, np.int64), caches.leaf_usage[slot], caches.leaf_figures[slot]
     buffer_use(shape, place, whole, problem.reserve, usage)
     figures[2] = 1.0
     if problem.limits.shape[0] == 1:
         core = caches.core_figures[problem.kin[layer, SHAPED], batch_at, row]
         filling = filling_energy(shape, place, batch, runs, whole, problem.cores.pj[0, BIG])
-        figures[0] = core[ENERGY] * place.counts[0] + filling
+        figures[0] = core[ENERGY] * place.tiles.number[0] + filling
         figures[1] = core[CYCLES]
     elif not own_tiles(problem, layer, place, runs, np.zeros(FIGURES + 1), figures):
         figures[2] = 0.0

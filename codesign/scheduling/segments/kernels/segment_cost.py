@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from codesign.core.jit import njit, njit_apart
-from codesign.core.kernel_library import IntArray
+from codesign.core.kernel_library import FloatArray, IntArray
 from codesign.scheduling.segments.kernels import layout
 from codesign.scheduling.segments.kernels.fabric import (
     DIE_HOPS,
@@ -13,6 +13,7 @@ from codesign.scheduling.segments.kernels.fabric import (
     HOPS,
     OWN,
     SET,
+    Fabric,
     dram_cycles,
     filled_cycles,
     link_cycles,
@@ -26,15 +27,18 @@ from codesign.scheduling.segments.kernels.machine import (
     DRAM_PJ,
     EVALUATED,
     HOP_PJ,
+    INPUTS,
     LANE_PJ,
     PLACE,
     STAMP,
+    TILES,
+    WEIGHTS,
     Caches,
     Problem,
     Tokens,
     Workspace,
 )
-from codesign.scheduling.segments.kernels.placed_leaf import place_leaf, slot_layout
+from codesign.scheduling.segments.kernels.placed_leaf import place_leaf, slot_groups
 from codesign.scheduling.segments.kernels.tile_figures import mix, whole_batch
 from codesign.scheduling.segments.kernels.traffic import between_layers
 from codesign.scheduling.segments.kernels.tree import (
@@ -160,29 +164,6 @@ def _link(work: Workspace, tree: Tree, segment: int) -> bool:
 
 
 @njit
-def _between(
-    problem: Problem,
-    caches: Caches,
-    source: int,
-    target: int,
-    of_inputs: bool,
-    shift: int,
-    batches: tuple[int, int],
-    out: IntArray,
-) -> None:
-    """Words from the cores of a placed leaf to those of another, which reads them as inputs or as weights."""
-    made, mine = slot_layout(caches, source), slot_layout(caches, target)
-    n = mine.counts[1] if of_inputs else mine.counts[2]
-    ranges = mine.in_ranges[:n] if of_inputs else mine.weight_ranges[:n]
-    starts = mine.in_starts if of_inputs else mine.weight_starts
-    members = mine.in_sites if of_inputs else mine.weight_sites
-    tiles, sites = made.tiles[: made.counts[0]], made.tile_sites[: made.counts[0]]
-    from_batch, to_batch = batches
-    out[:] = 0
-    between_layers(problem.fabric, out, tiles, sites, ranges, starts, members, shift, from_batch, to_batch)
-
-
-@njit
 def add_on_chip(work: Workspace, layer: int, mine: int, batch: int, bits: int, counter: IntArray) -> None:
     """Add the words that a layer in a slot receives from other cores; those of an edge are found once for two layouts."""
     problem, caches, scratch = work.problem, work.caches, work.scratch
@@ -204,8 +185,12 @@ def add_on_chip(work: Workspace, layer: int, mine: int, batch: int, bits: int, c
             words = scratch.edge_counters[at]
             if scratch.edge_keys[at] != key:
                 scratch.edge_keys[at] = key
-                batches = scratch.leaf_batch[leaf], batch
-                _between(problem, caches, made, mine, e < middle, shift, batches, words)
+                words[:] = 0
+                tiles, groups = (
+                    slot_groups(caches, made, TILES),
+                    slot_groups(caches, mine, INPUTS if e < middle else WEIGHTS),
+                )
+                between_layers(problem.fabric, words, tiles, groups, shift, scratch.leaf_batch[leaf], batch)
             counter[:] += words
         shift += problem.table[producer, layout.OUT_K]
 
@@ -226,20 +211,41 @@ def _fits(problem: Problem, tree: Tree, usage: IntArray) -> bool:
 
 
 @njit
+def words_pj(counter: IntArray, prices: FloatArray) -> float:
+    """Energy of words on links and of DRAM words."""
+    return counter[HOPS] * prices[HOP_PJ] + counter[DIE_HOPS] * prices[DIE_HOP_PJ] + counter[DRAM] * prices[DRAM_PJ]  # type: ignore[no-any-return]
+
+
+@njit
+def leaf_times(fabric: Fabric, counter: IntArray, cycles: int, links: bool, clock_ghz: float) -> tuple[int, int]:
+    """Time of a run of a layer, and that with all its words taking twice as long (rule M33).
+
+    Args:
+        fabric: The network.
+        counter: Words of the run.
+        cycles: Of the slowest core.
+        links: Whether links bound the time.
+        clock_ghz: Cycles of a nanosecond; times are truncated.
+    """
+    time = max(cycles, dram_cycles(fabric, counter))
+    if links:
+        time = max(time, link_cycles(fabric, counter))
+    slowed = time
+    if fabric.fill > 0:
+        time = max(time, filled_cycles(fabric, counter, 1))
+        slowed = max(slowed, filled_cycles(fabric, counter, 2))
+    return int(time / clock_ghz), int(slowed / clock_ghz)
+
+
+@njit
 def leaf_cost(problem: Problem, caches: Caches, slot: int, counter: IntArray, alone: bool) -> tuple[float, int, int]:
     """Energy of a leaf whose counter is complete, its time, and that with all words taking twice as long."""
     if problem.fabric.counting == OWN:
         recount_hops(problem.fabric, counter)
-    prices = problem.prices
-    words = counter[HOPS] * prices[HOP_PJ] + counter[DIE_HOPS] * prices[DIE_HOP_PJ] + counter[DRAM] * prices[DRAM_PJ]
-    time = max(int(caches.leaf_figures[slot, 1]), dram_cycles(problem.fabric, counter))
-    if problem.leaf_links == 1 or (problem.fabric.counting == SET and alone):
-        time = max(time, link_cycles(problem.fabric, counter))
-    slowed = time
-    if problem.fabric.fill > 0:
-        time = max(time, filled_cycles(problem.fabric, counter, 1))
-        slowed = max(slowed, filled_cycles(problem.fabric, counter, 2))
-    return caches.leaf_figures[slot, 0] + words, int(time / prices[CLOCK]), int(slowed / prices[CLOCK])
+    links = problem.leaf_links == 1 or (problem.fabric.counting == SET and alone)
+    cycles = int(caches.leaf_figures[slot, 1])
+    time, slowed = leaf_times(problem.fabric, counter, cycles, links, problem.prices[CLOCK])
+    return caches.leaf_figures[slot, 0] + words_pj(counter, problem.prices), time, slowed
 
 
 @njit_apart

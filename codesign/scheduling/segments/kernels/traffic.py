@@ -15,7 +15,7 @@ from codesign.scheduling.segments.kernels.fabric import (
     multicast,
     unicast,
 )
-from codesign.scheduling.segments.kernels.layout import Layout, volume
+from codesign.scheduling.segments.kernels.layout import Groups, Layout, members_of, volume
 
 
 @njit
@@ -60,40 +60,28 @@ def common_words(producer: IntArray, consumer: IntArray, shift: int, from_batch:
 
 @njit
 def between_layers(
-    fabric: Fabric,
-    counter: IntArray,
-    tiles: IntArray,
-    sites: IntArray,
-    ranges: IntArray,
-    starts: IntArray,
-    members: IntArray,
-    shift: int,
-    from_batch: int,
-    to_batch: int,
+    fabric: Fabric, counter: IntArray, tiles: Groups, groups: Groups, shift: int, from_batch: int, to_batch: int
 ) -> None:
     """Words from the cores of a producer to the groups of a consumer (rules M19, M20).
 
     Args:
         fabric: The network.
         counter: Receives words of links and hops.
-        tiles: Output ranges of the producer, n x 8.
-        sites: Where they are.
-        ranges: Ranges of the consumer's groups, m x 8.
-        starts: Where each group's sites begin.
-        members: Sites of the groups.
+        tiles: Of the producer.
+        groups: Of the consumer.
         shift: Channels of the consumer's input before those of this producer.
         from_batch: Samples of a run of the producer.
         to_batch: Samples of a run of the consumer.
     """
     ratio = from_batch // to_batch if from_batch > to_batch else 1
-    total = 0
-    for g in range(ranges.shape[0]):
-        need = ranges[g]
+    total, ranges, sites = 0, tiles.ranges, tiles.sites
+    for g in range(groups.number[0]):
+        need = groups.ranges[g]
         if need[1] <= shift or (need[0] < shift and fabric.drop_shifted == 1):
             continue
-        group = members[starts[g] : starts[g + 1]]
-        for t in range(tiles.shape[0]):
-            words = common_words(tiles[t], need, shift, from_batch, to_batch)
+        group = members_of(groups, g)
+        for t in range(tiles.number[0]):
+            words = common_words(ranges[t], need, shift, from_batch, to_batch)
             if fabric.counting != GEMINI:
                 words //= ratio
             if words == 0:
@@ -110,41 +98,31 @@ def between_layers(
 
 
 @njit
-def channels_from_dram(
-    fabric: Fabric,
-    counter: IntArray,
-    ranges: IntArray,
-    starts: IntArray,
-    members: IntArray,
-    first: int,
-    past: int,
-    dram: int,
-) -> None:
+def channels_from_dram(fabric: Fabric, counter: IntArray, groups: Groups, first: int, past: int, dram: int) -> None:
     """Read a range of channels of the groups' ranges from DRAM (rule M18)."""
-    for g in range(ranges.shape[0]):
-        need = ranges[g]
+    for g in range(groups.number[0]):
+        need = groups.ranges[g]
         words = max(0, min(need[1], past) - max(need[0], first))
         for d in range(1, 4):
             words *= max(0, need[2 * d + 1] - need[2 * d])
         if words > 0:
-            move_dram(fabric, counter, members[starts[g] : starts[g + 1]], words, dram, False)
+            move_dram(fabric, counter, members_of(groups, g), words, dram, False)
 
 
 @njit
-def stored_weights(fabric: Fabric, counter: IntArray, place: Layout, dram: int, runs: int, fetches: int) -> None:
+def stored_weights(fabric: Fabric, counter: IntArray, groups: Groups, dram: int, runs: int, fetches: int) -> None:
     """Weights from DRAM, once for all runs of the whole batch (rule M17).
 
     Args:
         fabric: The network.
         counter: Empty before.
-        place: Of the layer.
+        groups: Of weights.
         dram: Which DRAM.
         runs: Runs over which the words are spread; every count is floored.
         fetches: Times they are read in a run.
     """
-    for g in range(place.counts[2]):
-        group = place.weight_sites[place.weight_starts[g] : place.weight_starts[g + 1]]
-        move_dram(fabric, counter, group, volume(place.weight_ranges[g]), dram, False)
+    for g in range(groups.number[0]):
+        move_dram(fabric, counter, members_of(groups, g), volume(groups.ranges[g]), dram, False)
     if runs > 1:
         for i in range(counter.shape[0]):
             counter[i] //= runs
@@ -153,12 +131,12 @@ def stored_weights(fabric: Fabric, counter: IntArray, place: Layout, dram: int, 
 
 
 @njit
-def written_outputs(fabric: Fabric, counter: IntArray, place: Layout, dram: int) -> None:
+def written_outputs(fabric: Fabric, counter: IntArray, tiles: Groups, dram: int) -> None:
     """Every output tile to DRAM (rule M18)."""
-    for t in range(place.counts[0]):
-        words = volume(place.tiles[t])
+    for t in range(tiles.number[0]):
+        words = volume(tiles.ranges[t])
         if words > 0:
-            move_dram(fabric, counter, place.tile_sites[t : t + 1], words, dram, True)
+            move_dram(fabric, counter, members_of(tiles, t), words, dram, True)
 
 
 @njit
@@ -219,23 +197,41 @@ def buffer_use(layer: IntArray, place: Layout, fetch: IntArray, reserve: IntArra
     """
     usage[:] = 0
     operands = layer[layout.OPERANDS] if layer[layout.TYPE] == layout.ELTWISE else 1
-    for g in range(place.counts[1]):
-        words = piece_words(layer, place.in_ranges[g], fetch) * operands
-        for i in range(place.in_starts[g], place.in_starts[g + 1]):
-            usage[1, place.in_sites[i]] += words
+    inputs, weights = place.inputs, place.weights
+    for g in range(inputs.number[0]):
+        words = piece_words(layer, inputs.ranges[g], fetch) * operands
+        for site in members_of(inputs, g):
+            usage[1, site] += words
     row = 1 if layer[layout.BATCHED_WEIGHT] == 1 else 2
-    for g in range(place.counts[2]):
-        words = piece_weights(place.weight_ranges[g], fetch)
-        for i in range(place.weight_starts[g], place.weight_starts[g + 1]):
-            usage[row, place.weight_sites[i]] += words
-    for g in range(place.counts[1]):
-        for i in range(place.in_starts[g], place.in_starts[g + 1]):
-            site = place.in_sites[i]
-            usage[0, site] = usage[1, site] + reserve[site]
+    for g in range(weights.number[0]):
+        words = piece_weights(weights.ranges[g], fetch)
+        for site in members_of(weights, g):
+            usage[row, site] += words
+    for site in inputs.sites[: inputs.starts[inputs.number[0]]]:
+        usage[0, site] = usage[1, site] + reserve[site]
     if row == 1:
-        for i in range(place.weight_starts[place.counts[2]]):
-            site = place.weight_sites[i]
+        for site in weights.sites[: weights.starts[weights.number[0]]]:
             usage[0, site] = usage[1, site] + reserve[site]
+
+
+@njit
+def received_words(groups: Groups) -> int:
+    """Words that all cores of all groups receive."""
+    words = 0
+    for g in range(groups.number[0]):
+        words += volume(groups.ranges[g]) * (groups.starts[g + 1] - groups.starts[g])
+    return words
+
+
+@njit
+def priced_words(groups: Groups, cores: Cores, site_kind: IntArray, access: int) -> float:
+    """Energy of one access of the big buffers to the words of all groups, each core at the price of its kind."""
+    energy = 0.0
+    for g in range(groups.number[0]):
+        words = volume(groups.ranges[g])
+        for site in members_of(groups, g):
+            energy += words * cores.pj[site_kind[site], BIG, access]
+    return energy
 
 
 @njit
@@ -250,11 +246,7 @@ def filling_energy(layer: IntArray, place: Layout, batch: int, runs: int, fetch:
         fetch: See `piece_words`.
         big: Read and write energy of a word.
     """
-    weights, inputs = 0, 0
-    for g in range(place.counts[2]):
-        weights += volume(place.weight_ranges[g]) * (place.weight_starts[g + 1] - place.weight_starts[g])
-    for g in range(place.counts[1]):
-        inputs += volume(place.in_ranges[g]) * (place.in_starts[g + 1] - place.in_starts[g])
+    weights, inputs = received_words(place.weights), received_words(place.inputs)
     if layer[layout.TYPE] == layout.ELTWISE:
         inputs *= layer[layout.OPERANDS]
     times_in, times_weights = (1, 1) if fetch[0] == 0 else (fetch[4], fetch[5])
@@ -276,17 +268,9 @@ def filling_by_kind(layer: IntArray, place: Layout, runs: int, cores: Cores, sit
         cores: All kinds.
         site_kind: Kind of the core at each site.
     """
-    weights, inputs, outputs = 0.0, 0.0, 0.0
-    for g in range(place.counts[2]):
-        words = volume(place.weight_ranges[g])
-        for i in range(place.weight_starts[g], place.weight_starts[g + 1]):
-            weights += words * cores.pj[site_kind[place.weight_sites[i]], BIG, 1]
-    for g in range(place.counts[1]):
-        words = volume(place.in_ranges[g])
-        for i in range(place.in_starts[g], place.in_starts[g + 1]):
-            inputs += words * cores.pj[site_kind[place.in_sites[i]], BIG, 1]
-    for t in range(place.counts[0]):
-        outputs += volume(place.tiles[t]) * cores.pj[site_kind[place.tile_sites[t]], BIG, 0]
+    weights = priced_words(place.weights, cores, site_kind, 1)
+    inputs = priced_words(place.inputs, cores, site_kind, 1)
+    outputs = priced_words(place.tiles, cores, site_kind, 0)
     if layer[layout.TYPE] == layout.ELTWISE:
         inputs *= layer[layout.OPERANDS]
     if layer[layout.BATCHED_WEIGHT] == 0:

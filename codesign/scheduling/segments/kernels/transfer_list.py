@@ -5,6 +5,7 @@ import numpy as np
 from codesign.core.jit import njit
 from codesign.core.kernel_library import IntArray
 from codesign.cost.mesh import LOCAL
+from codesign.scheduling.segments.kernels.layout import Groups
 from codesign.scheduling.segments.kernels.traffic import common_words
 from codesign.timing.noc.state import LATE_PORTS
 
@@ -13,12 +14,12 @@ TILE, GROUP, WORDS = 0, 1, 2
 
 
 @njit
-def list_between(tiles: IntArray, ranges: IntArray, shift: int, from_batch: int, to_batch: int, found: IntArray) -> int:
+def list_between(tiles: Groups, groups: Groups, shift: int, from_batch: int, to_batch: int, found: IntArray) -> int:
     """Words from each tile of a producer to each group of a consumer; returns how many rows were written.
 
     Args:
-        tiles: Output ranges of the producer, n x 8.
-        ranges: Ranges of the consumer's groups, m x 8.
+        tiles: Of the producer.
+        groups: Of the consumer.
         shift: Channels of the consumer's input before those of this producer.
         from_batch: Samples of a run of the producer.
         to_batch: Samples of a run of the consumer.
@@ -26,9 +27,9 @@ def list_between(tiles: IntArray, ranges: IntArray, shift: int, from_batch: int,
     """
     ratio = from_batch // to_batch if from_batch > to_batch else 1
     rows = 0
-    for g in range(ranges.shape[0]):
-        for t in range(tiles.shape[0]):
-            words = common_words(tiles[t], ranges[g], shift, from_batch, to_batch) // ratio
+    for g in range(groups.number[0]):
+        for t in range(tiles.number[0]):
+            words = common_words(tiles.ranges[t], groups.ranges[g], shift, from_batch, to_batch) // ratio
             if words > 0:
                 found[rows, TILE], found[rows, GROUP], found[rows, WORDS] = t, g, words
                 rows += 1
