@@ -178,6 +178,8 @@ def least_to_go(graph: Graph, stage: Stage, after: Array) -> Array:
                         for c in range(kinds):
                             if to_go[other, state, c] < to_go[cell, state, c]:
                                 to_go[cell, state, c] = to_go[other, state, c]
+            if not to_go[cell, state, 0] < np.inf:
+                continue
             for r in range(starts[state], starts[state + 1]):
                 before, w, node = steps[r, 0], steps[r, 2], steps[r, 3]
                 if stage.need[cell, before] > stage.capacity or (w >= 0 and words[w, cell] > stage.capacity):

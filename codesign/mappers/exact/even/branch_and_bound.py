@@ -11,7 +11,8 @@ import numpy as np
 from codesign.core.goals import Objective
 from codesign.mappers.exact.even.depth_first import chase
 from codesign.mappers.exact.even.fill_states import Decisions
-from codesign.mappers.exact.even.profile import EvenProfile, KeepSets, Traced, build_nest
+from codesign.mappers.exact.even.profile import EvenProfile, KeepSets, Traced
+from codesign.mappers.exact.even.shared_problem import EvenProblem
 from codesign.mappers.exact.incumbent import TOLERANCE, Goal, Incumbent, whole_cycles
 from codesign.mapping.constraints import Keep
 from codesign.mapping.nest import FloatArray
@@ -82,14 +83,13 @@ class FixedProfile:
     def offer(self, best: Incumbent) -> tuple[Traced, float, float]:
         """The nest of the last run, its energy and its cycles."""
         traced = self.profile.trace()
-        return traced, *best.offer(*build_nest(self.profile.problem.instance, self.keep, traced.levels))
+        return traced, *best.offer(self.profile.nest(self.keep, traced.loops))
 
 
-def sought_by(goal: Goal, n_ports: int, dearest: float) -> FloatArray:
+def sought_by(goal: Goal, problem: EvenProblem, dearest: float) -> FloatArray:
     """Weights of what a mapping is sought by: energy, or for latency the cycles of all ports; `dearest` is the price of a word."""
-    weight = np.zeros(1 + n_ports)
-    weight[0] = 1.0
-    if goal.objective is Objective.LATENCY and n_ports:
+    weight = problem.weights(1.0)
+    if goal.objective is Objective.LATENCY and problem.n_ports:
         weight[:] = 1.0
         weight[0] = 1e-6 / max(1e-30, dearest)
     return weight
@@ -118,7 +118,7 @@ def expand(fixed: FixedProfile, node: Node, best: Incumbent) -> list[Node]:
     floor = np.maximum(node.least, fixed.fewest * (1.0 - TOLERANCE))
     quickest = max(node.cycles, fixed.least_cycles(floor))
     by_latency = goal.objective == Objective.LATENCY
-    least = fixed.run(sought_by(goal, len(fixed.demand), float(fixed.price.max())), node, best)
+    least = fixed.run(sought_by(goal, fixed.profile.problem, float(fixed.price.max())), node, best)
     if not math.isfinite(least):
         return []
     energy = fixed.constant + float((fixed.price * floor).sum()) if by_latency else least
@@ -152,9 +152,7 @@ def _trade(
     j = int(fixed.ports(words).argmax())
 
     def least(energy_weight: float, cycle_weight: float) -> float:
-        weight = np.zeros(1 + len(fixed.demand))
-        weight[0], weight[1 + j] = energy_weight, cycle_weight
-        value = fixed.run(weight, node, best)
+        value = fixed.run(fixed.profile.problem.weights(energy_weight, cycle_weight, j), node, best)
         if math.isfinite(value) and best.may_score:
             fixed.offer(best)
         return value
@@ -182,8 +180,8 @@ def trade(least: Callable[[float], float], energy: float, cycles: float, best: I
 
 def _chase(fixed: FixedProfile, node: Node, words: FloatArray, best: Incumbent) -> list[Node]:
     """Settle a node of whose bound no mapping is known; if that takes too long it comes back, marked as given up."""
-    weight = np.zeros(1 + len(fixed.demand))
-    weight[1 + int(fixed.ports(words).argmax()) if best.goal.objective is Objective.LATENCY else 0] = 1.0
+    by_latency, problem = best.goal.objective is Objective.LATENCY, fixed.profile.problem
+    weight = problem.weights(0.0, 1.0, int(fixed.ports(words).argmax())) if by_latency else problem.weights(1.0)
     fixed.run(weight, fixed.whole(), best)
     done = chase(fixed.profile, fixed.keep, node.cycles, best)
     return [] if done else [Node(node.least, node.most, node.bound, given_up=True)]
