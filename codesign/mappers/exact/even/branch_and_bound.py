@@ -2,8 +2,9 @@
 
 import heapq
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -19,6 +20,10 @@ from codesign.mapping.nest import FloatArray
 
 _APART = 1e-9
 """Relative; different numbers of words differ by more (there are fewer than 1e9 of them in a tile lattice's traffic)."""
+
+
+LeastSum = Callable[[float, float, int], float]
+"""The least weighted sum of energy and of the cycles of a port, for both weights and the port."""
 
 
 @dataclass
@@ -80,6 +85,13 @@ class FixedProfile:
         best.count(float(self.profile.filled.table.size))
         return value
 
+    def least(self, node: Node, best: Incumbent, energy: float, cycles: float, port: int) -> float:
+        """Least weighted sum of energy and the cycles of a port within a node; its nest is scored."""
+        value = self.run(self.profile.problem.weights(energy, cycles, port), node, best)
+        if math.isfinite(value) and best.may_score:
+            self.offer(best)
+        return value
+
     def offer(self, best: Incumbent) -> tuple[Traced, float, float]:
         """The nest of the last run, its energy and its cycles."""
         traced = self.profile.trace()
@@ -132,49 +144,50 @@ def expand(fixed: FixedProfile, node: Node, best: Incumbent) -> list[Node]:
         return _chase(fixed, Node(node.least, node.most, bound, quickest), traced.words, best)
     if goal.energy_alone or cycles <= quickest:
         return []
-    quickest, bound = _trade(fixed, node, energy, quickest, traced.words, best)
+    slow = int(fixed.ports(traced.words).argmax())
+    quickest, bound = bound_both(partial(fixed.least, node, best), (slow,), energy, quickest, 0.0, best)
     if not best.beaten_by(bound):
         return []
     limit = goal.slowest_useful(energy, best.value) if math.isfinite(best.value) else goal.latency_limit
     return split(fixed, Node(node.least, node.most, max(node.bound, bound), quickest), floor, traced.words, limit)
 
 
-def _trade(
-    fixed: FixedProfile, node: Node, energy: float, quickest: float, words: FloatArray, best: Incumbent
+def bound_both(
+    least: LeastSum, ports: Sequence[int], energy: float, cycles: float, bound: float, best: Incumbent
 ) -> tuple[float, float]:
-    """Bounds on the cycles and the goal of a node whose mapping of least energy is slowed down by a port (bound B6).
+    """Bounds on the cycles and on the goal where ports may slow down the mapping of least energy (bound B6).
 
     Args:
-        energy: Least energy of the node.
-        quickest: A bound on its cycles.
-        words: Of its mapping of least energy.
-    """
-    j = int(fixed.ports(words).argmax())
-
-    def least(energy_weight: float, cycle_weight: float) -> float:
-        value = fixed.run(fixed.profile.problem.weights(energy_weight, cycle_weight, j), node, best)
-        if math.isfinite(value) and best.may_score:
-            fixed.offer(best)
-        return value
-
-    quickest = max(quickest, whole_cycles(least(0.0, 1.0)))
-    return quickest, trade(lambda weight: least(1.0, weight), energy, quickest, best)
-
-
-def trade(least: Callable[[float], float], energy: float, cycles: float, best: Incumbent) -> float:
-    """A bound on the goal, from the least energy + weight x cycles of a port (bound B6).
-
-    On a line of that sum the product is least at the ends, where energy or cycles are at their bounds; it is the same at both.
-
-    Args:
-        least: That sum for a weight; infinite if nothing can be better.
+        least: Infinite if nothing can be better.
+        ports: Those that may be too slow.
         energy: A bound on the energy.
         cycles: A bound on the cycles, whole.
+        bound: A bound on the goal.
+    """
+    slowest = ports
+    for j in ports:
+        if best.overdue:
+            break
+        found = whole_cycles(least(0.0, 1.0, j))
+        if found > cycles:
+            cycles, slowest = found, (j,)
+    bound = max(bound, best.goal.value(energy, cycles))
+    for j in slowest:
+        if best.beaten_by(bound):
+            bound = max(bound, trade(least, j, energy, cycles, best))
+    return cycles, bound
+
+
+def trade(least: LeastSum, port: int, energy: float, cycles: float, best: Incumbent) -> float:
+    """A bound on the goal, from the least energy + weight x cycles of a port; arguments as in `bound_both`.
+
+    On a line of that sum the product is least at the ends, where energy or cycles are at their bounds; it is the same at both.
     """
     goal, bound = best.goal, best.goal.value(energy, cycles)
     if not goal.trades or best.overdue or not best.beaten_by(bound):
         return bound
-    both = least(goal.cycle_pj or energy / cycles) * (1.0 - 0.25 * TOLERANCE)  # the energy is a quarter of it or more
+    both = least(1.0, goal.cycle_pj or energy / cycles, port)
+    both *= 1.0 - 0.25 * TOLERANCE  # the energy is a quarter of it or more
     return max(bound, both if goal.cycle_pj else (both - energy) * cycles)
 
 

@@ -2,18 +2,17 @@
 
 import math
 from dataclasses import replace
-from functools import partial
 from typing import final
 
 import numpy as np
 
 from codesign.core.goals import Objective
-from codesign.mappers.exact.even.branch_and_bound import sought_by, trade
+from codesign.mappers.exact.even.branch_and_bound import bound_both, sought_by
 from codesign.mappers.exact.even.profile import EvenProfile, KeepSets
 from codesign.mappers.exact.even.profile_queue import FOUND, Part
 from codesign.mappers.exact.even.screen import Screen
 from codesign.mappers.exact.even.shared_problem import EvenProblem
-from codesign.mappers.exact.incumbent import Incumbent, whole_cycles
+from codesign.mappers.exact.incumbent import Incumbent
 from codesign.mappers.exact.problem.instance import LevelRules
 from codesign.mapping.nest import FloatArray
 
@@ -52,7 +51,9 @@ class PartSearch:
             part = replace(part, energy=max(part.energy, least))
         part = self._valued(part)
         if (goal.trades or goal.timed) and self.problem.n_ports and self.best.beaten_by(part.value):
-            part = self._trade(part)
+            figures = part.energy, part.cycles, part.value
+            quickest, value = bound_both(self._least, range(self.problem.n_ports), *figures, self.best)
+            part = replace(part, cycles=quickest, value=value)
             if self.best.overdue:
                 return part
             if self.best.beaten_by(part.value):
@@ -76,28 +77,12 @@ class PartSearch:
             self.best.offer(self.profile.nest(found.keep, found.loops))
         return found.keep
 
-    def _trade(self, part: Part) -> Part:
-        """Bounds on the cycles, and on energy and cycles together (bound B6), over all keep sets of the part."""
-        quickest, slowest = part.cycles, -1
-        for j in range(self.problem.n_ports):
-            if self.best.overdue:
-                break
-            cycles = whole_cycles(self._run(self.problem.weights(0.0, 1.0, j)))
-            if cycles > quickest:
-                quickest, slowest = cycles, j
-        part = self._valued(replace(part, cycles=quickest))
-        for j in range(self.problem.n_ports) if slowest < 0 else (slowest,):
-            if self.best.beaten_by(part.value):
-                value = trade(partial(self._weighed, port=j), part.energy, part.cycles, self.best)
-                part = replace(part, value=max(part.value, value))
-        return part
-
-    def _weighed(self, weight: float, port: int) -> float:
-        """Least of energy and the cycles of a port weighed together; its nest is scored."""
-        both = self._run(self.problem.weights(1.0, weight, port))
-        if math.isfinite(both):
+    def _least(self, energy: float, cycles: float, port: int) -> float:
+        """Least weighted sum of energy and the cycles of a port; its nest is scored if both count."""
+        value = self._run(self.problem.weights(energy, cycles, port))
+        if energy and math.isfinite(value):
             self._offer()
-        return both
+        return value
 
     def _restriction(self) -> FloatArray | None:
         """``L x 2**T`` infinite where a level would keep what the part does not let it, or not what it must."""

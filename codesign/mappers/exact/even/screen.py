@@ -33,12 +33,10 @@ class Screen:
         least, cells = np.zeros(len(rows)), 0.0
         if not self.covers:
             return least, cells
-        numbers, nothing = self.problem.numbers(rows), np.zeros((0, 0), np.int64)
+        problem, nothing = self.problem, np.zeros((0, 0), np.int64)
         for program, chosen in self._by_program(rows) if len(rows) else ():
-            found = np.empty(len(chosen))
-            cells += screen_profiles(
-                numbers[chosen], self.problem.arrays, self.folds, program, weight[chosen], cap[chosen], found, nothing
-            )
+            numbers, weights, found = problem.numbers(rows[chosen]), weight[chosen], np.empty(len(chosen))
+            cells += screen_profiles(numbers, problem.arrays, self.folds, program, weights, cap[chosen], found, nothing)
             least[chosen] = found
         return least, cells
 
