@@ -168,6 +168,9 @@ def fill_windows(t: int, v: int, arrays: Arrays, folds: Folds, tiles: FoldedTile
         return
     words[:] = INF
     need[:] = INF
+    length = np.empty(arrays.coef.shape[1])
+    for a in range(length.shape[0]):
+        length[a] = axis_length(t, a, tiles.outer[v], arrays)
     at, value, steps = np.zeros(n_legs, np.int64), np.ones(rest.shape[0]), scale
     for e in range(n_legs):
         steps *= folds.prime[folds.leg_axis[e]] ** exponent[e]
@@ -175,7 +178,7 @@ def fill_windows(t: int, v: int, arrays: Arrays, folds: Folds, tiles: FoldedTile
         w = 0
         for e in range(n_legs):
             w += at[e] * stride[folds.leg_axis[e]]
-        box, new = _box(t, v, arrays, folds, tiles, value)
+        box, new = _box(t, v, arrays, folds, tiles, length, value)
         need[w] = min(need[w], box * scale)
         words[w] = min(words[w], box * new * steps)
         e = n_legs - 1
@@ -195,7 +198,9 @@ def fill_windows(t: int, v: int, arrays: Arrays, folds: Folds, tiles: FoldedTile
 
 
 @njit
-def _box(t: int, v: int, arrays: Arrays, folds: Folds, tiles: FoldedTiles, value: FloatArray) -> tuple[float, float]:
+def _box(
+    t: int, v: int, arrays: Arrays, folds: Folds, tiles: FoldedTiles, length: FloatArray, value: FloatArray
+) -> tuple[float, float]:
     """Words of the window part of a tensor's tile, and the share of them that is new at every step at least.
 
     Along one axis windows slide, first loop and chain together, and bring no less than the axis has (bound B1).
@@ -213,5 +218,5 @@ def _box(t: int, v: int, arrays: Arrays, folds: Folds, tiles: FoldedTiles, value
         if moves:
             box *= extent
         if slides:
-            new = min(new, axis_length(t, a, tiles.outer[v], arrays) / (extent * steps))
+            new = min(new, length[a] / (extent * steps))
     return box, new

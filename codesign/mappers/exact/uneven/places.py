@@ -215,7 +215,7 @@ class Places:
                     charge[a, :, self.timed + scarce.index(v) - 1] += bits / capacity[v]
                 charge[a, bits > capacity[v]] = np.inf
         most = float(capacity[scarce[0]]) if scarce else LARGEST
-        return Stage(machine.mask, machine.steps, words, charge, self._need(machine, scarce), most)
+        return Stage(machine.mask, machine.by_from, machine.by_to, words, charge, self._need(machine, scarce), most)
 
     def _need(self, machine: Automaton, scarce: list[int]) -> Array:
         """``cells x states`` bits still to come at least; infinite where a walk cannot stand with that state."""
