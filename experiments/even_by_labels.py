@@ -81,7 +81,7 @@ class _EvenPlaces(Places):
     """One profile with every level a segment."""
 
     def _segments(self) -> tuple[Segment, ...]:
-        return segments((True,) * len(self.spatial), self.problem.decisions)
+        return segments((True,) * len(self.profile.spatial), self.problem.decisions)
 
     def _tensors(self) -> tuple[Plain | Windows, ...]:
         return tuple(_EvenTensor(x.tensor, x.column, x.relevant) for x in super()._tensors())
@@ -92,8 +92,7 @@ def by_labels(problem: MappingProblem, objective: Objective, start: Mapping, tim
     instance = make_instance(problem, Reuse.TIMELOOP)
     kernel = make_kernel(instance.problem, instance.most_loops)
     best = Incumbent(kernel, Goal(objective), deadline=clock.wall_seconds() + time_limit)
-    nest = encode_nest(problem.computation, problem.architecture, start)
-    best.offer(nest, len(nest.loops))
+    best.offer(encode_nest(problem.computation, problem.architecture, start))
     known = best.value = best.value * (1.0 + APART)
     search = PlaceSearch(instance, best, _EvenPlaces)
     ended = math.isinf(search.run())

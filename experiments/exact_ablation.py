@@ -24,7 +24,7 @@ from codesign.core.goals import Budget, Objective, Proof
 from codesign.core.jit import compiling_cpu_seconds
 from codesign.mappers.annealing import AnnealingMapper
 from codesign.mappers.exact import ExactMapper
-from codesign.mappers.exact.even import best_first, branch_and_bound, part_search
+from codesign.mappers.exact.even import best_first, branch_and_bound
 from codesign.mappers.exact.even.best_first import EvenSearch
 from codesign.mappers.exact.even.mirrored_profiles import Mirror
 from codesign.mappers.exact.even.profile import EvenProfile
@@ -150,7 +150,7 @@ def _divide_all_alike(search: EvenSearch, part: Any) -> None:
     search.timed = timed
 
 
-def _bound_as_it_is(least: Any, energy: float, cycles: float, best: Any) -> float:
+def _bound_as_it_is(least: Any, port: int, energy: float, cycles: float, best: Any) -> float:
     value: float = best.goal.value(energy, cycles)
     return value
 
@@ -259,7 +259,7 @@ SPECIALISATIONS = (
     ),
     Specialisation(
         "energy and cycles weighed (B6)", "least energy and least cycles, each for itself", ("even/branch_and_bound.py:trade",),
-        _replacing((branch_and_bound, "trade", _bound_as_it_is), (part_search, "trade", _bound_as_it_is)),
+        _replacing((branch_and_bound, "trade", _bound_as_it_is)),
     ),
     Specialisation(
         "caps on words, parted (B4)", "a gap", ("even/branch_and_bound.py:split",),

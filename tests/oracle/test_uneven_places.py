@@ -13,6 +13,8 @@ from codesign.cost.columns import FILLS
 from codesign.cost.kernel import score
 from codesign.cost.packed import make_kernel
 from codesign.mappers.exact import ExactMapper
+from codesign.mappers.exact.even.shared_problem import EvenProblem
+from codesign.mappers.exact.even.word_prices import fewest_words
 from codesign.mappers.exact.problem.instance import make_instance
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.nest import Nest
@@ -126,7 +128,8 @@ def test_no_sequence_of_loops_moves_fewer_words_than_b1(seed: int) -> None:
     instance = make_instance(
         MappingProblem(computation, Architecture("two", levels, Arithmetic(energy_pj=1.0))), Reuse.TIMELOOP
     )
-    fewest, counted = instance.fewest_of_all(0), 0
+    arrays = EvenProblem(instance, instance.decisions).arrays
+    fewest, counted = fewest_words(0, arrays.bounds, arrays), 0
     for loops in _sequences(bounds):
         rows = np.array([(computation.dims.index(d), f, 0, -1) for d, f in loops], np.int64).reshape(-1, 4)
         for place in range(len(loops) + 1):

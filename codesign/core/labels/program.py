@@ -58,9 +58,9 @@ def lattice_graph(lines: tuple[tuple[tuple[int, ...], ...], ...]) -> Graph:
     return Graph(np.array(shape, np.int64), strides, one, two, three, four, five)
 
 
-def in_order(table: Array) -> Array:
-    """Transitions as `Stage.steps`."""
-    return table[np.argsort(table[:, 1], kind="stable")]
+def in_order(table: Array) -> tuple[Array, Array]:
+    """Transitions as `Stage.by_from` and as `Stage.by_to`."""
+    return table[np.argsort(table[:, 0], kind="stable")], table[np.argsort(table[:, 1], kind="stable")]
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +92,7 @@ class Move:
     Args:
         stage: Its number, 0 the innermost.
         cell: Where the walk stands after it.
-        transition: Row of `Stage.steps`; None for a loop.
+        transition: Row of `Stage.by_to`; None for a loop.
         inner: Where it stood before; -1 where the walk of the stage begins.
     """
 
@@ -176,7 +176,7 @@ class LabelProgram:
         """The moves of a label of the last sweep, outermost first, and the number of the label at the MACs it began with."""
         moves: list[Move] = []
         for i in range(len(sweeps) - 1, -1, -1):
-            found, steps, n_states, source = sweeps[i].labels, self.stages[i].steps, len(self.stages[i].mask), label
+            found, steps, n_states, source = sweeps[i].labels, self.stages[i].by_to, len(self.stages[i].mask), label
             while source >= 0:
                 label, source = source, int(found.parent[source])
                 cell, inner = (

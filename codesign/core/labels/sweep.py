@@ -21,12 +21,12 @@ FULL = 1.0 + 1e-12
 
 
 @njit
-def _first_rows(steps: np.ndarray, n: int) -> np.ndarray:
-    """The first of the steps that lead to each state 0 .. n, the number of steps where there is none."""
+def _first_rows(rows: np.ndarray, column: int, n: int) -> np.ndarray:
+    """The first row of each number 0 .. n of a sorted column, the number of rows where there is none."""
     starts = np.empty(n + 1, np.int64)
     row = 0
     for number in range(n + 1):
-        while row < steps.shape[0] and steps[row, 1] < number:
+        while row < rows.shape[0] and rows[row, column] < number:
             row += 1
         starts[number] = row
     return starts
@@ -69,8 +69,8 @@ class Stage(NamedTuple):
 
     Attributes:
         mask: ``states x dimensions``: loops allowed in a state.
-        steps: Transitions (from, to, node whose bits are added or -1, node that is charged or -1), ordered by `to`, which is
-            greater than `from`.
+        by_from: Transitions (from, to, node whose bits are added or -1, node that is charged or -1), ordered by `from`.
+        by_to: The same, ordered by `to`.
         words: ``nodes x cells``, bits.
         charge: ``nodes x cells x charges``.
         need: ``cells x states``: bits that the nodes not placed yet will take at least, as tiles only grow outwards.
@@ -78,7 +78,8 @@ class Stage(NamedTuple):
     """
 
     mask: Array
-    steps: Array
+    by_from: Array
+    by_to: Array
     words: Array
     charge: Array
     need: Array
@@ -157,19 +158,17 @@ def least_to_go(graph: Graph, stage: Stage, after: Array) -> Array:
         ``cells x states x charges``.
     """
     sizes, strides, first, link, successor = graph.sizes, graph.strides, graph.first, graph.link_out, graph.outwards
-    mask, steps, words, charge = stage.mask, stage.steps, stage.words, stage.charge
+    mask, rows, words, charge = stage.mask, stage.by_from, stage.words, stage.charge
     n_dims, n_states = sizes.size, mask.shape[0]
     cells, _, kinds = after.shape
     to_go = np.full((cells, n_states, kinds), np.inf)
     entry = sizes - 1
-    starts = _first_rows(steps, n_states)
+    starts = _first_rows(rows, 0, n_states)
     for cell in range(cells - 1, -1, -1):
-        for state in range(n_states):
-            if stage.need[cell, state] <= stage.capacity:
-                to_go[cell, state] = after[cell, state]
         for state in range(n_states - 1, -1, -1):
             if stage.need[cell, state] > stage.capacity:
                 continue
+            to_go[cell, state] = after[cell, state]
             for d in range(n_dims):
                 if mask[state, d]:
                     at = first[d] + entry[d]
@@ -179,15 +178,15 @@ def least_to_go(graph: Graph, stage: Stage, after: Array) -> Array:
                             if to_go[other, state, c] < to_go[cell, state, c]:
                                 to_go[cell, state, c] = to_go[other, state, c]
             for r in range(starts[state], starts[state + 1]):
-                before, w, node = steps[r, 0], steps[r, 2], steps[r, 3]
-                if stage.need[cell, before] > stage.capacity or (w >= 0 and words[w, cell] > stage.capacity):
+                to, w, node = rows[r, 1], rows[r, 2], rows[r, 3]
+                if w >= 0 and words[w, cell] > stage.capacity:
                     continue
                 for c in range(kinds):
-                    here = to_go[cell, state, c]
+                    here = to_go[cell, to, c]
                     if node >= 0:
                         here += charge[node, cell, c]
-                    if here < to_go[cell, before, c]:
-                        to_go[cell, before, c] = here
+                    if here < to_go[cell, state, c]:
+                        to_go[cell, state, c] = here
         for d in range(n_dims - 1, -1, -1):
             if entry[d] > 0:
                 entry[d] -= 1
@@ -338,7 +337,7 @@ def _next_cell(entry: Array, sizes: Array) -> None:
 @njit
 def sweep(graph: Graph, stage: Stage, begin: Begin, to_go: Array, limits: Limits) -> Labels:
     """All labels of one stage that may still lead to a value within the limit (U10, U12); `to_go` is from `least_to_go`."""
-    mask, rows = stage.mask, stage.steps
+    mask, rows = stage.mask, stage.by_to
     n_dims, n_states = graph.sizes.size, mask.shape[0]
     cells, kinds = to_go.shape[0], to_go.shape[2]
     labels = Labels(
@@ -346,7 +345,7 @@ def sweep(graph: Graph, stage: Stage, begin: Begin, to_go: Array, limits: Limits
         np.empty(1 << 14, np.int32),
     )  # fmt: skip
     room, nothing, row = _room(1 << 10, kinds + 1), np.zeros(kinds), np.empty(kinds + 1)
-    starts = _first_rows(rows, n_states)
+    starts = _first_rows(rows, 1, n_states)
     entry, n = np.zeros(n_dims, np.int64), 0
     for cell in range(cells):
         for state in range(n_states):

@@ -48,6 +48,11 @@ class Goal:
         return self.objective == Objective.ENERGY and not self.cycle_pj and math.isinf(self.latency_limit)
 
     @property
+    def timed(self) -> bool:
+        """Whether cycles are limited or minimised."""
+        return self.objective is Objective.LATENCY or math.isfinite(self.latency_limit)
+
+    @property
     def trades(self) -> bool:
         """Whether energy and cycles both count."""
         return self.objective == Objective.EDP or self.cycle_pj > 0.0
@@ -96,26 +101,33 @@ class Incumbent:
     deadline: float = math.inf
     effort: float = math.inf
     scored: float = math.inf
-    second_opinion: Callable[[float, float], tuple[Nest | None, int, int]] | None = None
+    second_opinion: Callable[[float, float], tuple[Nest | None, int]] | None = None
     tolerance: float = TOLERANCE
     value: float = math.inf
     energy: float = math.inf
     cycles: float = math.inf
-    nest: tuple[Nest, int] | None = None
+    nest: Nest | None = None
     evaluated: int = 0
     spent: float = 0.0
 
-    def offer(self, nest: Nest, count: int) -> tuple[float, float]:
+    def offer(self, nest: Nest) -> tuple[float, float]:
         """Score a mapping and keep it if it is the best; returns its energy and cycles."""
-        status, energy, cycles = score(self.kernel, nest, count)
+        status, energy, cycles = score(self.kernel, nest, len(nest.loops))
         self.evaluated += 1
         if status != VALID:
             raise AssertionError("the exact mapper built a mapping that does not fit")
         value = self.goal.value(energy, cycles)
         if math.isfinite(value) and (value, energy, cycles) < (self.value, self.energy, self.cycles):
             self.value, self.energy, self.cycles = value, energy, cycles
-            self.nest = (Nest(nest.loops.copy(), nest.position.copy()), count)
+            self.nest = Nest(nest.loops.copy(), nest.position.copy())
         return energy, cycles
+
+    def take(self, nest: Nest | None, scored: int) -> None:
+        """Take in a mapping that others have found and scored among so many, if they found one."""
+        self.evaluated += scored
+        if nest is not None:
+            self.evaluated -= 1  # it is scored again here
+            self.offer(nest)
 
     def apart(self) -> "Incumbent":
         """What a search beside this one has to beat; what it finds is taken in by `merge`."""
@@ -138,11 +150,7 @@ class Incumbent:
         """Get the second opinion if that is due, or at once."""
         if self.second_opinion is not None and (at_once or self.spent >= _WORTH_ASKING):
             found, self.second_opinion = self.second_opinion(self.scored - self.evaluated, self.deadline), None
-            nest, count, scored = found
-            self.evaluated += scored
-            if nest is not None:
-                self.evaluated -= 1  # it is scored again here
-                self.offer(nest, count)
+            self.take(*found)
 
     def beaten_by(self, bound: float) -> bool:
         """Whether something with this lower bound could still be better."""

@@ -124,11 +124,8 @@ class ExactMapper:
         share = budget.part(_EVEN_SHARE, budget.evaluations)
         even = replace(self, uneven=False).map(problem, objective, budget=share, seed=seed, reuse=reuse)
         best = new_incumbent(instance, Goal(objective), started, budget, self.effort or math.inf)
-        best.evaluated, best.second_opinion = even.evaluated, None
-        if even.mapping is not None:
-            nest = encode_nest(problem.computation, problem.architecture, even.mapping)
-            best.evaluated -= 1  # it is scored again here
-            best.offer(nest, len(nest.loops))
+        best.second_opinion = None
+        best.take(_nest_of(even, instance), even.evaluated)
         return to_result(instance, best, search_places(instance, best), started, seed)
 
     @staticmethod
@@ -193,26 +190,29 @@ def _begin_with(mapping: Mapping, instance: Instance, best: Incumbent) -> None:
     except UserError:  # more children than the machine has
         return
     if not isinstance(cost, Infeasible):
-        nest = encode_nest(source.computation, source.architecture, mapping)
-        best.offer(nest, len(nest.loops))
+        best.offer(encode_nest(source.computation, source.architecture, mapping))
         best.second_opinion = None
 
 
-def _annealed(instance: Instance, objective: Objective, scored: float, deadline: float) -> tuple[Nest | None, int, int]:
+def _annealed(instance: Instance, objective: Objective, scored: float, deadline: float) -> tuple[Nest | None, int]:
     """What annealing finds with its own settings, in one run at least: a stopped exact search is never worse than that."""
     source, reuse = instance.source, Reuse(instance.problem.reuse)
     mapper = AnnealingMapper()
     budget = helping_budget(mapper, scored, deadline)
     if budget is None:
-        return None, 0, 0
+        return None, 0
     try:
         found = mapper.map(source, objective, budget=budget, seed=0, reuse=reuse)
     except UserError:  # its first state may crowd a fan-out; the exact search has states of its own
-        return None, 0, 0
+        return None, 0
+    return _nest_of(found, instance), found.evaluated
+
+
+def _nest_of(found: MapResult, instance: Instance) -> Nest | None:
+    """The nest of the mapping that another search found, if it found one."""
     if found.mapping is None:
-        return None, 0, found.evaluated
-    nest = encode_nest(source.computation, source.architecture, found.mapping)
-    return nest, len(nest.loops), found.evaluated
+        return None
+    return encode_nest(instance.source.computation, instance.source.architecture, found.mapping)
 
 
 def to_result(instance: Instance, best: Incumbent, unsearched: float, started: float, seed: int) -> MapResult:
@@ -222,7 +222,7 @@ def to_result(instance: Instance, best: Incumbent, unsearched: float, started: f
         reason = _why_nothing(source, reuse, stopped=math.isfinite(unsearched))
         proof = Proof.OPTIMAL if math.isinf(unsearched) else Proof.NONE
         return MapResult(None, None, reason, best.evaluated, clock.wall_seconds() - started, proof, None, seed)
-    mapping = decode_nest(source.computation, source.architecture, *best.nest)
+    mapping = decode_nest(source.computation, source.architecture, best.nest, len(best.nest.loops))
     cost = evaluate(source.computation, source.architecture, mapping, reuse=reuse)
     if isinstance(cost, Infeasible):
         raise AssertionError(f"the exact mapper built a mapping that does not fit: {cost}")

@@ -200,7 +200,7 @@ def stage_of(lattice: OrderLattice) -> tuple[Stage, tuple[Placing, ...]]:
                     charge[j, :, k] = bits / a.capacity[m]
     capacity = math.inf if first < 0 else float(a.capacity[first]) * SLACK
     need = _need(lattice, states, first)
-    return Stage(mask, in_order(table), words, charge, need, capacity), tuple(moves)
+    return Stage(mask, *in_order(table), words, charge, need, capacity), tuple(moves)
 
 
 def _need(lattice: OrderLattice, states: list[tuple[Progress, ...]], memory: int) -> Array:

@@ -19,13 +19,14 @@ class Automaton:
 
     Args:
         mask: ``states x dimensions``.
-        steps: Transitions as in `Stage`.
+        by_from, by_to: Transitions in the two orders the sweeps want.
         states: For each state and node 0 (not placed), 1 (placed) or 2 + the dimension it waits along.
         missing: ``nodes x states``: 1 where the node is not placed.
     """
 
     mask: Array
-    steps: Array
+    by_from: Array
+    by_to: Array
     states: tuple[tuple[int, ...], ...]
     missing: Array
 
@@ -52,7 +53,7 @@ def automaton(sliding: tuple[tuple[bool, ...], ...], n_dims: int) -> Automaton:
                 rows += [(i, number[(*s[:j], w, *s[j + 1 :])], j, -1) for w in options[j] if w > 1]
     table = np.array(rows, np.int64).reshape(-1, 4)
     missing = np.array([[float(o == 0) for o in s] for s in states]).reshape(len(states), len(sliding)).T
-    return Automaton(mask, in_order(table), tuple(states), np.ascontiguousarray(missing))
+    return Automaton(mask, *in_order(table), tuple(states), np.ascontiguousarray(missing))
 
 
 @dataclass(frozen=True)
@@ -202,7 +203,7 @@ class Case:
     def _stage(self, m: int) -> Stage:
         """A level as a stage of the program."""
         states, capacity = self.machine_states[m], float(self.space.machine.memories[m].capacity)
-        return Stage(states.mask, states.steps, self.words[m], self.charges[m], self.need[m], capacity)
+        return Stage(states.mask, states.by_from, states.by_to, self.words[m], self.charges[m], self.need[m], capacity)
 
     def _link(self, m: int) -> Link:
         """A level ends when all of its nodes are placed."""

@@ -12,12 +12,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import islice, pairwise, product
+from threading import local
 
 import numpy as np
 
+from codesign.core.goals import Objective
 from codesign.core.in_order import InOrder
+from codesign.cost.packed import make_kernel
 from codesign.mappers.exact.even.branch_and_bound import FixedProfile, search_profile
-from codesign.mappers.exact.even.part_search import PartSearch, is_timed
+from codesign.mappers.exact.even.part_search import PartSearch
 from codesign.mappers.exact.even.profile import EvenProfile
 from codesign.mappers.exact.even.profile_queue import (
     CHAINS,
@@ -69,7 +72,7 @@ def search_even(instance: Instance, best: Incumbent, threads: int = 1) -> float:
     """Search every profile and keep set, `threads` profiles at a time; returns a lower bound on what was not searched (infinite if nothing)."""
     free = any(k is Keep.FREE for row in worth_deciding(instance) for k in row)
     with InOrder(threads if math.isinf(best.scored) else 1) as tasks:  # what one may score depends on the others
-        if free and not is_timed(best.goal):
+        if free and not best.goal.timed:
             tasks.give(partial(best.ask, at_once=True), lambda _: None)
         search = EvenSearch(instance, best, tasks)
         tasks.settle()
@@ -86,8 +89,8 @@ class EvenSearch:
         decisions = self.problem.decisions
         self.free = [(v, t) for v, row in enumerate(decisions) for t, k in enumerate(row) if k is Keep.FREE]
         self._screen = Screen(self.problem)
-        self._programs = PartSearch(self.problem, self._screen, best.goal)
-        self.by_latency, self.timed = self._programs.by_latency, self._programs.timed
+        self.by_latency, self.timed = best.goal.objective is Objective.LATENCY, best.goal.timed
+        self._own = local()
         self._block, self._tried = _FEWEST_AT_A_TIME, math.inf
         self._opened = self._block
         weights = 1 + self.problem.n_ports if best.goal.trades or self.timed else 1
@@ -142,8 +145,12 @@ class EvenSearch:
         return parts
 
     def _search(self, parts: list[Part], best: Incumbent) -> tuple[list[Part], Incumbent]:
-        """Some parts searched one after the other, and the incumbent that has taken what was found."""
-        return [self._programs.search(part, best) for part in parts], best
+        """Some parts searched one after the other, and the incumbent that has taken what was found. Once it is overdue they stay as they are."""
+        if not hasattr(self._own, "kernel"):  # space to score mappings in, one for each thread
+            self._own.kernel = make_kernel(self.problem.instance.problem, self.problem.instance.most_loops)
+        best.kernel = self._own.kernel
+        searched = [p if best.overdue else PartSearch(self.problem, self._screen, p, best).run() for p in parts]
+        return searched, best
 
     def _take_in(self, found: tuple[list[Part], Incumbent]) -> None:
         """What `_search` found; short searches are given several at a time, as handing over takes time too."""
@@ -213,7 +220,7 @@ class EvenSearch:
         for w in weights:
             if self.best.overdue:
                 break
-            weight = np.tile(self._programs.energy_only, (len(rows), 1))
+            weight = np.tile(self.problem.weights(1.0), (len(rows), 1))
             if w == 0:
                 caps = goal.dearest_useful(rows.cycles, to_beat)
             elif goal.trades:

@@ -2,8 +2,9 @@
 
 import heapq
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -11,13 +12,18 @@ import numpy as np
 from codesign.core.goals import Objective
 from codesign.mappers.exact.even.depth_first import chase
 from codesign.mappers.exact.even.fill_states import Decisions
-from codesign.mappers.exact.even.profile import EvenProfile, KeepSets, Traced, build_nest
+from codesign.mappers.exact.even.profile import EvenProfile, KeepSets, Traced
+from codesign.mappers.exact.even.shared_problem import EvenProblem
 from codesign.mappers.exact.incumbent import TOLERANCE, Goal, Incumbent, whole_cycles
 from codesign.mapping.constraints import Keep
 from codesign.mapping.nest import FloatArray
 
 _APART = 1e-9
 """Relative; different numbers of words differ by more (there are fewer than 1e9 of them in a tile lattice's traffic)."""
+
+
+LeastSum = Callable[[float, float, int], float]
+"""The least weighted sum of energy and of the cycles of a port, for both weights and the port."""
 
 
 @dataclass
@@ -79,17 +85,23 @@ class FixedProfile:
         best.count(float(self.profile.filled.table.size))
         return value
 
+    def least(self, node: Node, best: Incumbent, energy: float, cycles: float, port: int) -> float:
+        """Least weighted sum of energy and the cycles of a port within a node; its nest is scored."""
+        value = self.run(self.profile.problem.weights(energy, cycles, port), node, best)
+        if math.isfinite(value) and best.may_score:
+            self.offer(best)
+        return value
+
     def offer(self, best: Incumbent) -> tuple[Traced, float, float]:
         """The nest of the last run, its energy and its cycles."""
         traced = self.profile.trace()
-        return traced, *best.offer(*build_nest(self.profile.problem.instance, self.keep, traced.levels))
+        return traced, *best.offer(self.profile.nest(self.keep, traced.loops))
 
 
-def sought_by(goal: Goal, n_ports: int, dearest: float) -> FloatArray:
+def sought_by(goal: Goal, problem: EvenProblem, dearest: float) -> FloatArray:
     """Weights of what a mapping is sought by: energy, or for latency the cycles of all ports; `dearest` is the price of a word."""
-    weight = np.zeros(1 + n_ports)
-    weight[0] = 1.0
-    if goal.objective is Objective.LATENCY and n_ports:
+    weight = problem.weights(1.0)
+    if goal.objective is Objective.LATENCY and problem.n_ports:
         weight[:] = 1.0
         weight[0] = 1e-6 / max(1e-30, dearest)
     return weight
@@ -118,7 +130,7 @@ def expand(fixed: FixedProfile, node: Node, best: Incumbent) -> list[Node]:
     floor = np.maximum(node.least, fixed.fewest * (1.0 - TOLERANCE))
     quickest = max(node.cycles, fixed.least_cycles(floor))
     by_latency = goal.objective == Objective.LATENCY
-    least = fixed.run(sought_by(goal, len(fixed.demand), float(fixed.price.max())), node, best)
+    least = fixed.run(sought_by(goal, fixed.profile.problem, float(fixed.price.max())), node, best)
     if not math.isfinite(least):
         return []
     energy = fixed.constant + float((fixed.price * floor).sum()) if by_latency else least
@@ -132,58 +144,57 @@ def expand(fixed: FixedProfile, node: Node, best: Incumbent) -> list[Node]:
         return _chase(fixed, Node(node.least, node.most, bound, quickest), traced.words, best)
     if goal.energy_alone or cycles <= quickest:
         return []
-    quickest, bound = _trade(fixed, node, energy, quickest, traced.words, best)
+    slow = int(fixed.ports(traced.words).argmax())
+    quickest, bound = bound_both(partial(fixed.least, node, best), (slow,), energy, quickest, 0.0, best)
     if not best.beaten_by(bound):
         return []
     limit = goal.slowest_useful(energy, best.value) if math.isfinite(best.value) else goal.latency_limit
     return split(fixed, Node(node.least, node.most, max(node.bound, bound), quickest), floor, traced.words, limit)
 
 
-def _trade(
-    fixed: FixedProfile, node: Node, energy: float, quickest: float, words: FloatArray, best: Incumbent
+def bound_both(
+    least: LeastSum, ports: Sequence[int], energy: float, cycles: float, bound: float, best: Incumbent
 ) -> tuple[float, float]:
-    """Bounds on the cycles and the goal of a node whose mapping of least energy is slowed down by a port (bound B6).
+    """Bounds on the cycles and on the goal where ports may slow down the mapping of least energy (bound B6).
 
     Args:
-        energy: Least energy of the node.
-        quickest: A bound on its cycles.
-        words: Of its mapping of least energy.
-    """
-    j = int(fixed.ports(words).argmax())
-
-    def least(energy_weight: float, cycle_weight: float) -> float:
-        weight = np.zeros(1 + len(fixed.demand))
-        weight[0], weight[1 + j] = energy_weight, cycle_weight
-        value = fixed.run(weight, node, best)
-        if math.isfinite(value) and best.may_score:
-            fixed.offer(best)
-        return value
-
-    quickest = max(quickest, whole_cycles(least(0.0, 1.0)))
-    return quickest, trade(lambda weight: least(1.0, weight), energy, quickest, best)
-
-
-def trade(least: Callable[[float], float], energy: float, cycles: float, best: Incumbent) -> float:
-    """A bound on the goal, from the least energy + weight x cycles of a port (bound B6).
-
-    On a line of that sum the product is least at the ends, where energy or cycles are at their bounds; it is the same at both.
-
-    Args:
-        least: That sum for a weight; infinite if nothing can be better.
+        least: Infinite if nothing can be better.
+        ports: Those that may be too slow.
         energy: A bound on the energy.
         cycles: A bound on the cycles, whole.
+        bound: A bound on the goal.
+    """
+    slowest = ports
+    for j in ports:
+        if best.overdue:
+            break
+        found = whole_cycles(least(0.0, 1.0, j))
+        if found > cycles:
+            cycles, slowest = found, (j,)
+    bound = max(bound, best.goal.value(energy, cycles))
+    for j in slowest:
+        if best.beaten_by(bound):
+            bound = max(bound, trade(least, j, energy, cycles, best))
+    return cycles, bound
+
+
+def trade(least: LeastSum, port: int, energy: float, cycles: float, best: Incumbent) -> float:
+    """A bound on the goal, from the least energy + weight x cycles of a port; arguments as in `bound_both`.
+
+    On a line of that sum the product is least at the ends, where energy or cycles are at their bounds; it is the same at both.
     """
     goal, bound = best.goal, best.goal.value(energy, cycles)
     if not goal.trades or best.overdue or not best.beaten_by(bound):
         return bound
-    both = least(goal.cycle_pj or energy / cycles) * (1.0 - 0.25 * TOLERANCE)  # the energy is a quarter of it or more
+    both = least(1.0, goal.cycle_pj or energy / cycles, port)
+    both *= 1.0 - 0.25 * TOLERANCE  # the energy is a quarter of it or more
     return max(bound, both if goal.cycle_pj else (both - energy) * cycles)
 
 
 def _chase(fixed: FixedProfile, node: Node, words: FloatArray, best: Incumbent) -> list[Node]:
     """Settle a node of whose bound no mapping is known; if that takes too long it comes back, marked as given up."""
-    weight = np.zeros(1 + len(fixed.demand))
-    weight[1 + int(fixed.ports(words).argmax()) if best.goal.objective is Objective.LATENCY else 0] = 1.0
+    by_latency, problem = best.goal.objective is Objective.LATENCY, fixed.profile.problem
+    weight = problem.weights(0.0, 1.0, int(fixed.ports(words).argmax())) if by_latency else problem.weights(1.0)
     fixed.run(weight, fixed.whole(), best)
     done = chase(fixed.profile, fixed.keep, node.cycles, best)
     return [] if done else [Node(node.least, node.most, node.bound, given_up=True)]

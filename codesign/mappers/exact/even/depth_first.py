@@ -123,17 +123,6 @@ def _make_stack(most_chains: int, deepest: int, start: int, room: int = 256) -> 
 
 
 @njit
-def _doubled(stack: Stack) -> Stack:
-    return Stack(
-        np.concatenate((stack.entries, np.zeros_like(stack.entries))),
-        np.concatenate((stack.spent, np.zeros_like(stack.spent))),
-        np.concatenate((stack.chains, np.zeros_like(stack.chains))),
-        np.concatenate((stack.figures, np.zeros_like(stack.figures))),
-        stack.path,
-    )
-
-
-@njit
 def _may_win(search: Search, least: float) -> bool:
     """Whether a nest of at least this energy, or where latency is minimised so many cycles, may be better."""
     value = value_of(search.mode, least, max(search.quickest, np.ceil(least * ROUNDED) if search.mode == 1 else 0.0))
@@ -143,7 +132,15 @@ def _may_win(search: Search, least: float) -> bool:
 @njit
 def _room_for_one(stack: Stack, top: int) -> Stack:
     """The stack, doubled if it is full."""
-    return _doubled(stack) if top == stack.spent.shape[0] else stack
+    if top < stack.spent.shape[0]:
+        return stack
+    return Stack(
+        np.concatenate((stack.entries, np.zeros_like(stack.entries))),
+        np.concatenate((stack.spent, np.zeros_like(stack.spent))),
+        np.concatenate((stack.chains, np.zeros_like(stack.chains))),
+        np.concatenate((stack.figures, np.zeros_like(stack.figures))),
+        stack.path,
+    )
 
 
 @njit
@@ -347,10 +344,7 @@ def chase(profile: EvenProfile, keep: KeepSets, quickest: float, best: Incumbent
         stack, top, count, done, scored, why = _walk(stack, top, _STEPS_AT_ONCE, most, search, best.kernel, nest, plan)
         steps += done
         best.count(_CELLS_A_STEP * done)
-        best.evaluated += scored
-        if why == COMPLETE:
-            best.evaluated -= 1  # it is scored again here
-            best.offer(nest, count)
+        best.take(Nest(nest.loops[:count], nest.position) if why == COMPLETE else None, scored)
         if why == EXHAUSTED:
             return True
         if steps > MOST_STEPS or best.late:
@@ -379,8 +373,8 @@ def _limit(best: Incumbent, quickest: float) -> float:
 def _plan(profile: EvenProfile, keep: KeepSets) -> Plan:
     """The spatial loops, and what they leave of the bounds."""
     instance, rows = profile.problem.instance, LoopRows(profile.problem.instance)
-    for v, loops in enumerate(profile.levels):
-        rows.fanout(v, loops.spatial)
+    for v, factors in enumerate(profile.spatial):
+        rows.fanout(v, factors)
     members = np.full((instance.n_dims, max(1, max(map(len, instance.members), default=1))), -1, np.int64)
     left = np.ones_like(members)
     for d, group in enumerate(instance.members):

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from codesign.core.jit import njit, njit_inline
+from codesign.cost.arrays import UNBOUNDED
 from codesign.mappers.exact.even.fill_states import (
     CHAIN,
     CLOSE,
@@ -26,8 +27,8 @@ from codesign.mappers.exact.even.fill_states import (
     WHAT,
     Program,
 )
-from codesign.mappers.exact.even.word_prices import Pairs, weigh
-from codesign.mappers.exact.problem.lattice import INF, Grid, grown, minima_along, offer_window_loop, suffix_minima
+from codesign.mappers.exact.even.word_prices import Arrays, Pairs, weigh
+from codesign.mappers.exact.problem.lattice import INF, Grid, grown, minima_along, offer_window_loop
 from codesign.mapping.nest import FloatArray, IntArray
 
 
@@ -110,6 +111,54 @@ class Filled(NamedTuple):
     penalty: FloatArray
     live: IntArray
     parts: Parts
+
+
+@njit
+def fill_tiles(value: FloatArray, inside: FloatArray, arrays: Arrays, words: FloatArray, penalty: FloatArray) -> None:
+    """Words of every tensor's tile at every level, and where they fit.
+
+    Args:
+        value: ``D x N`` temporal sizes.
+        inside: ``L x D`` product of the spatial factors from a level inwards.
+        words: ``T x L x N`` tile words times iterations left: what enters if every step of the loops outside brings a tile.
+        penalty: ``L x 2**T x N`` infinite where the tiles of a set of tensors do not fit.
+    """
+    coef, bits, capacity = arrays.coef, arrays.bits, arrays.capacity
+    n_tensors, n_axes, n_dims = coef.shape
+    n_levels, n = inside.shape[0], value.shape[1]
+    left, box, extent = np.ones(n), np.empty((n_tensors, n)), np.empty(n)
+    for d in range(n_dims):
+        for x in range(n):
+            left[x] *= value[d, n - 1] / value[d, x]
+    for v in range(n_levels):
+        for t in range(n_tensors):
+            box[t] = 1.0
+            for a in range(n_axes):
+                moves = False
+                for d in range(n_dims):
+                    moves = moves or coef[t, a, d] > 0.0
+                if not moves:
+                    continue
+                extent[:] = 1.0
+                for d in range(n_dims):
+                    if coef[t, a, d] > 0.0:
+                        for x in range(n):
+                            extent[x] += coef[t, a, d] * (value[d, x] * inside[v, d] - 1.0)
+                for x in range(n):
+                    box[t, x] *= extent[x]
+            for x in range(n):
+                words[t, v, x] = box[t, x] * left[x]
+        for kept in range(1 << n_tensors):
+            penalty[v, kept] = 0.0
+            if kept == 0 or capacity[v] == UNBOUNDED:
+                continue
+            for x in range(n):
+                used = 0.0
+                for t in range(n_tensors):
+                    if kept >> t & 1 == 1:
+                        used += box[t, x] * bits[v, t]
+                if used > capacity[v]:
+                    penalty[v, kept, x] = INF
 
 
 @njit_inline
@@ -234,9 +283,7 @@ def _fill_table(filled: Filled) -> None:
             for x in range(n):
                 table[s, x] = min(table[s, x], table[source, x] + penalty[c, what, x])
         elif kind == SWEEP:
-            for a in range(grid.axis_dim.shape[0]):
-                if what >> grid.axis_dim[a] & 1 == 1:
-                    suffix_minima(table[s], grid.axis_size[a], grid.axis_stride[a])
+            minima_along(table[s], what, grid)
         elif kind == TOUCH:
             for x in range(n):
                 table[s, x] = min(table[s, x], table[source, x])
@@ -267,7 +314,7 @@ def _place(table: FloatArray, s: int, source: int, d: int, factor: int, grid: Gr
     for x in range(n):
         scratch[x] = table[source, x]
     if d >= 0:
-        minima_along(scratch, d, grid)
+        minima_along(scratch, 1 << d, grid)
     for x in range(n):
         table[s, x] = min(table[s, x], scratch[x])
 

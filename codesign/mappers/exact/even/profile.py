@@ -1,6 +1,6 @@
 """One profile under the program: its tiles, its prices, the table and the nest read off it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -11,13 +11,12 @@ from codesign.mappers.exact.even.joint_program import (
     Moved,
     Parts,
     Prices,
+    fill_tiles,
     run_program,
     trace_program,
 )
 from codesign.mappers.exact.even.shared_problem import EvenProblem
-from codesign.mappers.exact.even.temporal_tiles import fill_tiles, shared_words
 from codesign.mappers.exact.even.word_prices import price_profile, room_for_pairs
-from codesign.mappers.exact.problem.instance import Instance
 from codesign.mappers.exact.problem.lattice import make_lattice
 from codesign.mappers.exact.problem.loop_rows import LoopRows
 from codesign.mapping.nest import FloatArray, IntArray, Nest
@@ -28,32 +27,8 @@ KeepSets = tuple[tuple[bool, ...], ...]
 """``L`` tuples, whether each tensor is kept."""
 
 
-@dataclass
-class LevelLoops:
-    """Loops of one level: temporal innermost first, spatial as factor by dimension."""
-
-    temporal: list[tuple[int, int]] = field(default_factory=list)
-    spatial: dict[int, int] = field(default_factory=dict)
-
-    def add(self, dim: int, factor: int) -> None:
-        """Append a temporal loop; a second loop over a dimension joins the first, which never costs more."""
-        for i, (d, f) in enumerate(self.temporal):
-            if d == dim:
-                self.temporal[i] = (d, f * factor)
-                return
-        self.temporal.append((dim, factor))
-
-
-def build_nest(instance: Instance, keep: KeepSets, levels: list[LevelLoops]) -> tuple[Nest, int]:
-    """The nest of a full set of loops, and their number."""
-    rows = LoopRows(instance)
-    for v, loops in enumerate(levels):
-        for tensor in np.flatnonzero(keep[v]):
-            rows.node(v, int(tensor))
-        for d, f in reversed(loops.temporal):
-            rows.temporal(d, f)
-        rows.fanout(v, loops.spatial)
-    return rows.nest()
+Loops = list[dict[int, int]]
+"""``L`` temporal loops of every level, innermost first: the factor of each dimension."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,13 +36,13 @@ class Traced:
     """The nest of the least value in a table.
 
     Attributes:
-        levels: Its loops.
+        loops: Its loops in time.
         keep: What its levels keep.
         words: ``T x L`` words counted into every level.
         optimistic: Whether it counts on a chain going on, so that the nest may cost more.
     """
 
-    levels: list[LevelLoops]
+    loops: Loops
     keep: KeepSets
     words: FloatArray
     optimistic: bool
@@ -115,9 +90,9 @@ class EvenProfile:
         problem, lattice = self.problem, self.lattice
         n_tensors, n_levels, n = self.words.shape
         n_dims, axes, followed = problem.instance.n_dims, problem.axes, problem.followed
-        shared = np.empty((len(followed), n_levels, n_levels, n_dims, n))
+        shared = np.zeros((len(followed), n_levels, n_levels, n_dims, n))
         for slot, t in enumerate(followed):
-            shared_words(t, lattice.value, self.inside, problem.arrays, self.words, shared[slot])
+            self._share(t, shared[slot])
         number, tables = np.full((n_tensors, n_levels, n_dims), -1, np.int64), list[FloatArray]()
         for t, axis in axes:
             for c in range(n_levels):
@@ -136,6 +111,18 @@ class EvenProfile:
             place[d, : len(divisors)] = tile_of[d, list(divisors)]
         slots = np.array([followed.index(t) if t in followed else -1 for t in range(n_tensors)], np.int64)
         return Moved(self.words, slots, shared, number, saving, problem.axis_row, axis_tile, place)
+
+    def _share(self, t: int, shared: FloatArray) -> None:
+        """Write the words that neighbours share of one tensor (``L x L x D x N``, 0 before)."""
+        arrays, value, inside = self.problem.arrays, self.lattice.value, self.inside[..., None]
+        inner = np.triu(np.ones((len(inside), len(inside)), bool), 1)[
+            ..., None
+        ]  # the level that holds the tile is inside
+        for coef, slides in zip(arrays.coef[t], arrays.slides[t], strict=True):
+            extent = 1.0 + sum(coef[d] * (value[d] * inside[:, d] - 1.0) for d in np.flatnonzero(slides))
+            for d in np.flatnonzero(slides):
+                common = extent - coef[d] * value[d] * inside[:, None, d]
+                shared[:, :, d] = np.where(inner & (common > 0.0), self.words[t] / extent * common, 0.0)
 
     @cached_property
     def _chained(self) -> bool:
@@ -193,20 +180,26 @@ class EvenProfile:
         steps, optimistic = trace_program(filled, self.start, slack, path, words)
         if steps < 0:
             raise AssertionError("the tables of the dynamic program do not add up")
-        levels = self.levels
-        keep = [[v == 0] * n_tensors for v in range(len(levels))]
+        loops: Loops = [{} for _ in self.spatial]
+        keep = [[v == 0] * n_tensors for v in range(len(loops))]
         operations, before, after = path[:steps].T
         grown = (value[:, after] / value[:, before]).astype(np.int64).T
         for operation, factors in zip(filled.program.operations[operations], grown.tolist(), strict=True):
             c, what = int(operation[LEVEL]), int(operation[WHAT])
             for d, factor in enumerate(factors):
-                if factor > 1:
-                    levels[c].add(d, factor)
+                if factor > 1:  # a second loop over a dimension joins the first, which never costs more
+                    loops[c][d] = loops[c].get(d, 1) * factor
             if operation[KIND] == END:
                 keep[c] = [bool(what >> t & 1) for t in range(n_tensors)]
-        return Traced(levels, tuple(tuple(row) for row in keep), words, optimistic)
+        return Traced(loops, tuple(tuple(row) for row in keep), words, optimistic)
 
-    @property
-    def levels(self) -> list[LevelLoops]:
-        """The spatial loops of every level."""
-        return [LevelLoops([], {d: int(f) for d, f in enumerate(row) if f > 1}) for row in self.spatial]
+    def nest(self, keep: KeepSets, loops: Loops) -> Nest:
+        """The nest with these loops."""
+        rows = LoopRows(self.problem.instance)
+        for v, kept in enumerate(keep):
+            for tensor in np.flatnonzero(kept):
+                rows.node(v, int(tensor))
+            for d, f in reversed(loops[v].items()):
+                rows.temporal(d, f)
+            rows.fanout(v, self.spatial[v])
+        return rows.nest()

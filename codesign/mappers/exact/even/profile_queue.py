@@ -198,13 +198,12 @@ class ProfileQueue:
                 parts.append((whole[:, 0] + start, whole[:, 1], quotient[whole[:, 0], whole[:, 1]]))
             before, chosen, left = (np.concatenate(column) for column in zip(*parts, strict=True))
             combinations = np.hstack([combinations[before], chosen[:, None]])
-        fewest = np.array([instance.fewest_of_all(t) for t in range(n)])
         first = np.cumsum([0] + [len(rows) for rows in tables])
         stacked = np.concatenate([rows[:, : 1 + 2 * n] for rows in tables])
         bounds = np.empty((len(combinations), 1 + problem.n_ports))
         shares = np.array_split(combinations + first[:-1], tasks.threads), np.array_split(bounds, tasks.threads)
         tasks.each(
-            lambda share: bound_coarse(share[0], stacked, fewest, problem.arrays, share[1]),
+            lambda share: bound_coarse(share[0], stacked, problem.arrays, share[1]),
             list(zip(*shares, strict=True)),
         )
         children = stacked[combinations + first[:-1], 0].prod(axis=1)

@@ -11,36 +11,11 @@ import numpy as np
 from codesign.core.jit import njit
 from codesign.cost.arrays import UNBOUNDED
 from codesign.mappers.exact.even.fill_states import CLOSE, DONE, END, KIND, SOURCE, WHAT, Program
-from codesign.mappers.exact.even.folded_tiles import Folds, fill_plain, fill_windows, shape_tiles
+from codesign.mappers.exact.even.folded_tiles import FoldedTiles, Folds, fill_windows, room_for_tiles, shape_tiles
 from codesign.mappers.exact.even.joint_program import parent_of
 from codesign.mappers.exact.even.word_prices import Arrays, least_beyond, price_profile, room_for_pairs, weigh
 from codesign.mappers.exact.problem.lattice import INF
 from codesign.mapping.nest import FloatArray, IntArray
-
-
-class FoldedTiles(NamedTuple):
-    """The tiles of one profile; see `codesign.mappers.exact.even.folded_tiles` for all of it.
-
-    Attributes:
-        n: N tiles.
-        n_window: W tiles of the windows alone.
-        filled: ``T x L`` 1 where the tables of windows are made.
-        window_words: ``T x L x W`` at least.
-        window_need: ``T x L x W`` at least.
-    """
-
-    n: int
-    n_window: int
-    rest: FloatArray
-    inside: FloatArray
-    exponent: IntArray
-    size: IntArray
-    stride: IntArray
-    plain: FloatArray
-    left: FloatArray
-    filled: IntArray
-    window_words: FloatArray
-    window_need: FloatArray
 
 
 class Walk(NamedTuple):
@@ -93,30 +68,14 @@ def screen_profiles(
     Returns:
         Cells looked at.
     """
-    n_levels, (n_tensors, n_dims) = arrays.keeps.shape[0], arrays.relevant.shape
-    n_axes, n_states = folds.prime.shape[0], program.first.shape[0] - 1
-    most, most_window = folds.most
-    inside, (fans, pairs) = np.empty((n_levels, n_dims)), room_for_pairs(weight.shape[1], arrays)
+    (fans, pairs), n_states = room_for_pairs(weight.shape[1], arrays), program.first.shape[0] - 1
     total, once = np.empty_like(pairs.price[0]), np.empty_like(pairs.price[0])
-    exponent = np.empty(folds.leg_dim.shape[0], np.int64)
-    size, stride = np.empty(n_axes, np.int64), np.empty(n_axes, np.int64)
-    window_words = np.empty((n_tensors, n_levels, most_window))
-    window_need, filled = np.empty_like(window_words), np.empty((n_tensors, n_levels), np.int64)
-    plain, left = np.empty((n_tensors, most // most_window)), np.empty(most // most_window)
-    table, place = np.empty((n_states + 1) * most), np.empty(n_states, np.int64)
-    scratch, rest, cells = np.empty(n_states, np.int64), fans.rest[n_levels], 0.0
+    tiles, table = room_for_tiles(fans.rest, arrays, folds), np.empty((n_states + 1) * folds.most[0])
+    place, scratch, cells = np.empty(n_states, np.int64), np.empty(n_states, np.int64), 0.0
     for i in range(rows.shape[0]):
         price_profile(rows[i], arrays, fans, pairs)
         weigh(weight[i], pairs, total, once)
-        for v in range(n_levels):
-            for d in range(n_dims):
-                inside[v, d] = fans.rest[v, d] / rest[d]
-        n, n_window = shape_tiles(rest, folds, exponent, size, stride)
-        fill_plain(folds, size, stride, n_window, plain[:, : n // n_window], left[: n // n_window])
-        filled[:] = 0
-        tiles = FoldedTiles(
-            n, n_window, rest, inside, exponent, size, stride, plain, left, filled, window_words, window_need
-        )
+        shape_tiles(tiles, folds)
         constant = weight[i, 0] * arrays.macs * arrays.mac_energy
         beyond, waiting = _least_outside(program, total, once, pairs.fewest, arrays)
         walk = Walk(
@@ -138,8 +97,8 @@ def _start(walk: Walk) -> int:
             p = program.starts[k, 1 + t]
             paid += walk.price[t, macs, p] * walk.fewest[t, macs] + walk.once[t, macs, p]
         if paid + _beyond(program.status[s], walk.beyond, walk.waiting) < walk.cap:
-            used = _room(s, walk.place, used, walk.table, walk.tiles.n)
-            at = walk.place[s] * walk.tiles.n
+            used = _room(s, walk.place, used, walk.table, walk.tiles.counts[0])
+            at = walk.place[s] * walk.tiles.counts[0]
             walk.table[at] = min(walk.table[at], paid)
     return used
 
@@ -147,7 +106,7 @@ def _start(walk: Walk) -> int:
 @njit
 def _free_loops(walk: Walk, s: int, row: int) -> None:
     """Loops over dimensions that index no open tensor cost nothing: prefix minima."""
-    program, folds, table, n = walk.program, walk.folds, walk.table, walk.tiles.n
+    program, folds, table, n = walk.program, walk.folds, walk.table, walk.tiles.counts[0]
     size, stride = walk.tiles.size, walk.tiles.stride
     opened, c = 0, program.level[s]
     for t in range(program.status.shape[1]):
@@ -164,7 +123,7 @@ def _free_loops(walk: Walk, s: int, row: int) -> None:
 @njit
 def _walk(walk: Walk, live: IntArray) -> tuple[float, float]:
     """Least value below the cap (else infinite) and cells looked at; `live` marks the states still in play."""
-    program, table, n = walk.program, walk.table, walk.tiles.n
+    program, table, n = walk.program, walk.table, walk.tiles.counts[0]
     operations, n_axes = program.operations, walk.tiles.size.shape[0]
     walk.place[:] = -1
     live[:] = 0
@@ -244,7 +203,7 @@ def _beyond(status: IntArray, beyond: FloatArray, waiting: FloatArray) -> float:
 def _close(walk: Walk, charge: int, source: int, row: int, reached: IntArray, used: int) -> int:
     """Close a tensor at the tiles reached; returns the number of rows given."""
     program, tiles, table = walk.program, walk.tiles, walk.table
-    price, n, n_window = walk.price, tiles.n, tiles.n_window
+    price, n, n_window = walk.price, tiles.counts[0], tiles.counts[1]
     limit = walk.cap - _beyond(program.status[source], walk.beyond, walk.waiting)
     t, held, p = program.charges[charge]
     levels, fixed = 0, 0.0
@@ -254,14 +213,14 @@ def _close(walk: Walk, charge: int, source: int, row: int, reached: IntArray, us
             break
         levels = i + 1
         fixed += walk.once[t, v, parent_of(program, held, i, p)]
-        _fill(t, v, walk.arrays, walk.folds, tiles)
+        fill_windows(t, v, walk.arrays, walk.folds, tiles)
     for k in range(reached.shape[0]):
         x = reached[k]
         value, w, outer = table[row + x] + fixed, x % n_window, x // n_window
         steps = tiles.plain[t, outer] * tiles.left[outer]
         for i in range(levels):
             v = program.chain[held, i]
-            value += price[t, v, parent_of(program, held, i, p)] * steps * tiles.window_words[t, v, w]
+            value += price[t, v, parent_of(program, held, i, p)] * steps * tiles.words[t, v, w]
         if value < limit:
             used = _room(source, walk.place, used, table, n)
             at = walk.place[source] * n + x
@@ -270,27 +229,15 @@ def _close(walk: Walk, charge: int, source: int, row: int, reached: IntArray, us
 
 
 @njit
-def _fill(t: int, v: int, arrays: Arrays, folds: Folds, tiles: FoldedTiles) -> None:
-    """Make the tables of a tensor at a level if they are not there."""
-    if tiles.filled[t, v] == 0:
-        tiles.filled[t, v] = 1
-        n = tiles.n_window
-        fill_windows(
-            t, v, tiles.rest, tiles.inside, arrays, folds, tiles.exponent, tiles.size, tiles.stride,
-            tiles.window_words[t, v, :n], tiles.window_need[t, v, :n],
-        )  # fmt: skip
-
-
-@njit
 def _end(walk: Walk, c: int, kept: int, source: int, row: int, reached: IntArray, used: int) -> int:
     """End a level at the tiles reached that fit; returns the number of rows given."""
     arrays, tiles, table = walk.arrays, walk.tiles, walk.table
-    n_tensors, n, n_window = tiles.filled.shape[0], tiles.n, tiles.n_window
+    n_tensors, n, n_window = tiles.filled.shape[0], tiles.counts[0], tiles.counts[1]
     limit = walk.cap - _beyond(walk.program.status[source], walk.beyond, walk.waiting)
     limited = kept > 0 and arrays.capacity[c] != UNBOUNDED
     for t in range(n_tensors):
         if limited and kept >> t & 1 == 1:
-            _fill(t, c, arrays, walk.folds, tiles)
+            fill_windows(t, c, arrays, walk.folds, tiles)
     for k in range(reached.shape[0]):
         x = reached[k]
         value = table[row + x]
@@ -300,7 +247,7 @@ def _end(walk: Walk, c: int, kept: int, source: int, row: int, reached: IntArray
             taken = 0.0
             for t in range(n_tensors):
                 if kept >> t & 1 == 1:
-                    taken += tiles.plain[t, x // n_window] * tiles.window_need[t, c, x % n_window] * arrays.bits[c, t]
+                    taken += tiles.plain[t, x // n_window] * tiles.need[t, c, x % n_window] * arrays.bits[c, t]
             if taken > arrays.capacity[c]:
                 continue
         used = _room(source, walk.place, used, table, n)

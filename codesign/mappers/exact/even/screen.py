@@ -33,10 +33,10 @@ class Screen:
         least, cells = np.zeros(len(rows)), 0.0
         if not self.covers:
             return least, cells
-        nothing = np.zeros((0, 0), np.int64)
+        problem, nothing = self.problem, np.zeros((0, 0), np.int64)
         for program, chosen in self._by_program(rows) if len(rows) else ():
-            found = np.empty(len(chosen))
-            cells += self._run(rows[chosen], program, weight[chosen], cap[chosen], found, nothing)
+            numbers, weights, found = problem.numbers(rows[chosen]), weight[chosen], np.empty(len(chosen))
+            cells += screen_profiles(numbers, problem.arrays, self.folds, program, weights, cap[chosen], found, nothing)
             least[chosen] = found
         return least, cells
 
@@ -46,7 +46,8 @@ class Screen:
             return np.ones(len(exact.level), np.int64)
         program = self.problem.program_of(self.problem.factors(row), False, False)
         live = np.empty((1, len(program.level)), np.int64)
-        self._run(row[None], program, weight[None], np.array([cap]), np.empty(1), live)
+        number, arrays = self.problem.numbers(row[None]), self.problem.arrays
+        screen_profiles(number, arrays, self.folds, program, weight[None], np.array([cap]), np.empty(1), live)
         return np.asarray(live[0][self._place(exact, program)])
 
     def _place(self, exact: Program, quick: Program) -> IntArray:
@@ -79,12 +80,6 @@ class Screen:
     def _places(self) -> dict[tuple[int, int], tuple[Program, Program, IntArray]]:
         """Results of `_place`."""
         return {}
-
-    def _run(
-        self, rows: IntArray, program: Program, weight: FloatArray, cap: FloatArray, least: FloatArray, live: IntArray
-    ) -> float:
-        problem = self.problem
-        return screen_profiles(problem.numbers(rows), problem.arrays, self.folds, program, weight, cap, least, live)
 
     def _by_program(self, rows: IntArray) -> Iterator[tuple[Program, IntArray]]:
         """Programs, and which rows each is for."""

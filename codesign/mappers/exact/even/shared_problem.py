@@ -43,6 +43,13 @@ class EvenProblem:
         """Number of ports whose bandwidth is limited."""
         return int(self.arrays.port.max(initial=-1)) + 1
 
+    def weights(self, energy: float, cycles: float = 0.0, port: int = 0) -> FloatArray:
+        """``1 + J`` weights of energy and of the cycles of every port, of which one counts at most."""
+        found = np.zeros(1 + self.n_ports)
+        found[0] = energy
+        found[1 + port : 2 + port] = cycles
+        return found
+
     @cached_property
     def vectors(self) -> tuple[Vectors, ...]:
         """Vectors of spatial factors that every fan-out may have."""

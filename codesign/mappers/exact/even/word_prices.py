@@ -36,9 +36,8 @@ class Arrays(NamedTuple):
         distinct: ``V x T`` different words of the children.
         coef: ``T x A x D`` coefficients.
         slides: ``T x A x D`` 1 where the window of an axis overlaps the one before when the dimension moves it.
-        axes: ``T x A x D`` coefficients, all 0 on axes that plain dimensions move.
+        axes: ``T x A x D`` as `coef`, but of plain dimensions only where a tensor has one dimension on two axes.
         strided: ``T x A x 3``, see `codesign.mappers.exact.problem.instance.Instance.strided`.
-        plain: ``T x D``.
         relevant: ``T x D``.
         bounds: ``D``.
         output_words: words of the output.
@@ -61,7 +60,6 @@ class Arrays(NamedTuple):
     slides: IntArray
     axes: FloatArray
     strided: IntArray
-    plain: IntArray
     relevant: IntArray
     bounds: FloatArray
     output_words: float
@@ -80,8 +78,7 @@ def make_arrays(instance: Instance, decisions: Decisions, vectors: tuple[Vectors
             port[v, 1] = port[v, 0]
         elif writes:
             port[v, 1], n_ports = n_ports, n_ports + 1
-    axes = instance.coef * ~instance.plain[:, None, :]
-    axes[problem.entangled == 1] = 0  # boxes of such tensors overlap in ways no product bounds
+    bounded = instance.plain | (problem.entangled == 0)[:, None]  # boxes of others overlap in ways no product bounds
     pair = np.concatenate([problem.energy, problem.words[..., None], problem.hop_energy[..., None]], axis=-1)
     moved = [[tuple(np.flatnonzero(axis).tolist()) for axis in table] for table in instance.coef]
     slides = np.array(
@@ -94,7 +91,7 @@ def make_arrays(instance: Instance, decisions: Decisions, vectors: tuple[Vectors
         np.array([[k is not Keep.NO for k in row] for row in decisions], np.int64),
         np.concatenate([v.factors for v in vectors]), np.concatenate([v.distinct for v in vectors]),
         instance.coef.astype(np.float64), (slides[..., None] & (instance.coef > 0)).astype(np.int64),
-        axes.astype(np.float64), instance.strided, instance.plain.astype(np.int64), instance.relevant.astype(np.int64),
+        (instance.coef * bounded[:, None]).astype(np.float64), instance.strided, instance.relevant.astype(np.int64),
         np.array(instance.lattice.bounds, np.float64), float(problem.tensor_words[-1]), float(problem.macs),
         float(problem.mac_energy),
     )  # fmt: skip
@@ -108,14 +105,12 @@ class Fans(NamedTuple):
         share: ``L x T`` product of the factors that index each tensor.
         distinct: ``L x T`` different words the children take at a time.
         rest: ``(L + 1) x D`` bounds over the factors of the fan-outs outside each level, the MACs last.
-        left: ``(L + 1) x T`` words along the dimensions that multiply a tensor's tile, likewise.
     """
 
     children: FloatArray
     share: FloatArray
     distinct: FloatArray
     rest: FloatArray
-    left: FloatArray
 
 
 class Pairs(NamedTuple):
@@ -139,36 +134,34 @@ def room_for_pairs(kinds: int, arrays: Arrays) -> tuple[Fans, Pairs]:
     n_levels, (n_tensors, n_dims) = arrays.shares.shape[0], arrays.relevant.shape
     levels, pair = (n_levels, n_tensors), (kinds, n_tensors, n_levels + 1, n_levels)
     return (
-        Fans(np.empty(n_levels), np.empty(levels), np.empty(levels), np.empty((n_levels + 1, n_dims)),
-             np.ones((n_levels + 1, n_tensors))),
+        Fans(np.empty(n_levels), np.empty(levels), np.empty(levels), np.empty((n_levels + 1, n_dims))),
         Pairs(np.empty(pair), np.empty(pair), np.empty((n_tensors, n_levels + 1))),
     )  # fmt: skip
 
 
 @njit
-def axis_length(length: float, step: int, p: float, r: float, all_p: float, all_r: float) -> float:
-    """Different words along a strided axis, at least: whole windows, or a fair share of all of it."""
-    length = max(length, (step * (all_p - 1.0) + all_r) * p * r / (all_p * all_r))
-    return max(length, step * (p - 1.0) + all_r) if r == all_r else length
+def axis_length(t: int, a: int, rest: FloatArray, arrays: Arrays) -> float:
+    """Different words along an axis of a tensor whose dimensions have these sizes, at least (bound B1)."""
+    axis, length = arrays.axes[t, a], 1.0
+    for d in range(axis.shape[0]):
+        if axis[d] > 0.0:
+            length += rest[d] - 1.0
+    p, r, step = arrays.strided[t, a, 0], arrays.strided[t, a, 1], arrays.strided[t, a, 2]
+    if p >= 0:  # whole windows, or a fair share of all of it
+        all_p, all_r = arrays.bounds[p], arrays.bounds[r]
+        length = max(length, (step * (all_p - 1.0) + all_r) * rest[p] * rest[r] / (all_p * all_r))
+        if rest[r] == all_r:
+            length = max(length, step * (rest[p] - 1.0) + all_r)
+    return length
 
 
 @njit
-def fewest_words(t: int, m: int, arrays: Arrays, fans: Fans) -> float:
-    """Fewest words of tensor t that can enter an instance of level m (bound B1 in docs/explanation/exact-mapper.md)."""
-    axes, strided, bounds, rest = arrays.axes, arrays.strided, arrays.bounds, fans.rest
-    words = fans.left[m, t]
-    for a in range(axes.shape[1]):
-        length, moved = 1.0, False
-        for d in range(axes.shape[2]):
-            if axes[t, a, d] > 0.0:
-                moved = True
-                length += rest[m, d] - 1.0
-        p, r, step = strided[t, a, 0], strided[t, a, 1], strided[t, a, 2]
-        if p >= 0:
-            length = axis_length(length, step, rest[m, p], rest[m, r], bounds[p], bounds[r])
-        if moved:
-            words *= length
-    return words  # type: ignore[no-any-return]
+def fewest_words(t: int, rest: FloatArray, arrays: Arrays) -> float:
+    """Fewest words of a tensor that can enter an instance with what is left of the bounds there (bound B1)."""
+    words = 1.0
+    for a in range(arrays.axes.shape[1]):
+        words *= axis_length(t, a, rest, arrays)
+    return words
 
 
 @njit_apart
@@ -271,16 +264,18 @@ def bound_factors(rows: IntArray, arrays: Arrays, out: FloatArray) -> None:
 
 
 @njit
-def bound_coarse(rows: IntArray, alike: FloatArray, fewest_of_all: FloatArray, arrays: Arrays, out: FloatArray) -> None:
+def bound_coarse(rows: IntArray, alike: FloatArray, arrays: Arrays, out: FloatArray) -> None:
     """`bound_factors` of profiles of which only products are known (bound B3).
 
     Args:
         rows: ``P x L`` row of `alike` for every fan-out.
         alike: Children, then for each tensor the factors that index it, then its different words.
-        fewest_of_all: ``T`` words of the whole tensors that must move at least.
     """
-    n_levels, n_tensors = rows.shape[1], fewest_of_all.shape[0]
+    n_levels, n_tensors = rows.shape[1], arrays.relevant.shape[0]
     fans, pairs = room_for_pairs(out.shape[1], arrays)
+    whole = np.empty(n_tensors)
+    for t in range(n_tensors):
+        whole[t] = fewest_words(t, arrays.bounds, arrays)
     for i in range(rows.shape[0]):
         for m in range(n_levels):
             row = alike[rows[i, m]]
@@ -288,7 +283,7 @@ def bound_coarse(rows: IntArray, alike: FloatArray, fewest_of_all: FloatArray, a
             for t in range(n_tensors):
                 fans.share[m, t], fans.distinct[m, t] = row[1 + t], row[1 + n_tensors + t]
         for t in range(n_tensors):
-            words = fewest_of_all[t]
+            words = whole[t]
             for v in range(1, n_levels):
                 words /= fans.share[v - 1, t]
                 pairs.fewest[t, v] = words
@@ -300,18 +295,12 @@ def bound_coarse(rows: IntArray, alike: FloatArray, fewest_of_all: FloatArray, a
 @njit_apart
 def spread(row: IntArray, arrays: Arrays, fans: Fans) -> bool:
     """Write what a profile's vectors make of every fan-out; False if they do not divide the bounds."""
-    children, share, rest, left = fans.children, fans.share, fans.rest, fans.left
+    children, share, rest = fans.children, fans.share, fans.rest
     n_levels, n_tensors = share.shape
     rest[0] = arrays.bounds
-    for t in range(n_tensors):
-        left[0, t] = 1.0
-        for d in range(rest.shape[1]):
-            if arrays.plain[t, d] == 1:
-                left[0, t] *= arrays.bounds[d]
     for m in range(n_levels):
         children[m] = 1.0
         share[m] = 1.0
-        left[m + 1] = left[m]
         for d in range(rest.shape[1]):
             f = arrays.factors[row[m], d]
             rest[m + 1, d] = rest[m, d] / f
@@ -321,8 +310,6 @@ def spread(row: IntArray, arrays: Arrays, fans: Fans) -> bool:
             for t in range(n_tensors):
                 if arrays.relevant[t, d] == 1:
                     share[m, t] *= f
-                if arrays.plain[t, d] == 1:
-                    left[m + 1, t] /= f
         for t in range(n_tensors):
             fans.distinct[m, t] = arrays.distinct[row[m], t] if arrays.shares[m] == 1 else children[m]
     return True
@@ -337,7 +324,7 @@ def price_profile(row: IntArray, arrays: Arrays, fans: Fans, pairs: Pairs) -> bo
     n_levels = row.shape[0]
     for t in range(pairs.fewest.shape[0]):
         for v in range(1, n_levels):
-            pairs.fewest[t, v] = fewest_words(t, v, arrays, fans)
+            pairs.fewest[t, v] = fewest_words(t, fans.rest[v], arrays)
         pairs.fewest[t, n_levels] = arrays.macs / fans.children.prod()
     return True
 

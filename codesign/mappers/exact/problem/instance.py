@@ -150,19 +150,6 @@ class Instance:
                     table[t, a] = p, r, min(int(axis[p]), self.lattice.bounds[r])
         return table
 
-    def fewest_of_all(self, t: int) -> float:
-        """Fewest words of the whole tensor that must move (bound B1 in docs/explanation/exact-mapper.md)."""
-        if self.problem.entangled[t]:
-            return 1.0
-        words = 1.0
-        for a, axis in enumerate(self.coef[t]):
-            p, r, step = self.strided[t, a]
-            if p >= 0:
-                words *= float(step * (self.lattice.bounds[p] - 1) + self.lattice.bounds[r])
-            else:
-                words *= 1.0 + sum(self.lattice.bounds[d] - 1.0 for d in np.flatnonzero(axis))
-        return words
-
     @property
     def most_loops(self) -> int:
         """Loops a nest may have: of each dimension at each level a temporal one and one along X and Y, or one for each prime factor."""

@@ -135,10 +135,10 @@ def suffix_minima(array: FloatArray, size: int, inner: int) -> None:
 
 
 @njit
-def minima_along(array: FloatArray, d: int, grid: Grid) -> None:
-    """Least over all loops over d, and none, in place."""
+def minima_along(array: FloatArray, dims: int, grid: Grid) -> None:
+    """Least over all loops over the dimensions of a mask, and none, in place."""
     for a in range(grid.axis_dim.shape[0]):
-        if grid.axis_dim[a] == d:
+        if dims >> grid.axis_dim[a] & 1 == 1:
             suffix_minima(array, grid.axis_size[a], grid.axis_stride[a])
 
 

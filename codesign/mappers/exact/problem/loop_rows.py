@@ -6,7 +6,7 @@ import numpy as np
 
 from codesign.mappers.exact.problem.instance import Instance
 from codesign.mappers.exact.problem.spatial import lay_out
-from codesign.mapping.nest import BYPASSED, SPATIAL_X, TEMPORAL, Nest
+from codesign.mapping.nest import BYPASSED, SPATIAL_X, TEMPORAL, FloatArray, Nest
 
 
 class LoopRows:
@@ -23,18 +23,19 @@ class LoopRows:
         """Write the row of a loop in time."""
         self._place(d, factor, TEMPORAL, -1)
 
-    def fanout(self, m: int, factors: dict[int, int]) -> None:
-        """The spatial loops of one level, by dimension."""
-        for d, f, axis in lay_out(factors, self.instance.fanouts[m]):
+    def fanout(self, m: int, factors: FloatArray) -> None:
+        """The spatial loops of one level, of factors for each dimension."""
+        spatial = {d: int(f) for d, f in enumerate(factors) if f > 1}
+        for d, f, axis in lay_out(spatial, self.instance.fanouts[m]):
             self._place(d, f, SPATIAL_X + axis, m)
 
     def node(self, level: int, tensor: int) -> None:
         """A tensor is kept from here inwards."""
         self.position[level, tensor] = len(self.rows)
 
-    def nest(self) -> tuple[Nest, int]:
-        """The nest, and the number of its loops."""
-        return Nest(np.array(self.rows, np.int64).reshape(-1, 4), self.position), len(self.rows)
+    def nest(self) -> Nest:
+        """The nest."""
+        return Nest(np.array(self.rows, np.int64).reshape(-1, 4), self.position)
 
     def _place(self, d: int, factor: int, kind: int, fanout: int) -> None:
         """A loop; where a dimension stands for several, one for each that still has a part of the factor."""

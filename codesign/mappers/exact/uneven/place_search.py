@@ -16,9 +16,9 @@ from codesign.mappers.exact.incumbent import TOLERANCE, Incumbent
 from codesign.mappers.exact.mesh import has_mesh
 from codesign.mappers.exact.problem.instance import Instance
 from codesign.mappers.exact.problem.loop_rows import LoopRows
-from codesign.mappers.exact.uneven.places import Places, Step, Walk
+from codesign.mappers.exact.uneven.places import Places, Step
 from codesign.mapping.constraints import MappingProblem
-from codesign.mapping.nest import IntArray, Nest
+from codesign.mapping.nest import FloatArray, Nest
 
 EXACT = 100
 """Stage at which a profile whose windows were relaxed is bounded again, exactly; sweeps follow."""
@@ -65,8 +65,11 @@ def refuse_windows(instance: Instance) -> None:
 
 def search_places(instance: Instance, best: Incumbent) -> float:
     """Search all profiles, keep sets and places; returns a lower bound on what was not searched (infinite if nothing)."""
-    whole = sum(int(instance.fewest_of_all(t)) * int(b) for t, b in enumerate(instance.problem.element_bits[0]))
-    if instance.problem.capacity_bits[0] != UNBOUNDED and whole > instance.problem.capacity_bits[0]:
+    given = instance.problem
+    if (
+        given.capacity_bits[0] != UNBOUNDED
+        and (given.tensor_words * given.element_bits[0]).sum() > given.capacity_bits[0]
+    ):
         return math.inf  # the outermost level holds everything
     return PlaceSearch(instance, best).run()
 
@@ -130,7 +133,8 @@ class PlaceSearch:
             if limit < top:
                 self.queue.push(replace(part, stage=part.stage + 1, value=limit))
             return
-        energy, cycles = self.best.offer(*self.nest(places, walk))
+        nest = _write_nest(self.queue.problem.instance, places.profile.spatial, walk.steps)
+        energy, cycles = self.best.offer(nest)
         if self.best.goal.value(energy, cycles) <= walk.value * (1.0 + _ROUNDING):
             return
         value = max(part.value, walk.value)
@@ -142,10 +146,6 @@ class PlaceSearch:
             self.queue.push(replace(part, stage=EXACT, value=value))
         else:
             self._unsearched = min(self._unsearched, value)
-
-    def nest(self, places: Places, walk: Walk) -> tuple[Nest, int]:
-        """The nest of a walk as the cost kernel scores it."""
-        return _write_nest(self.queue.problem.instance, places.spatial, walk.steps)
 
 
 class _Writer(LoopRows):
@@ -166,14 +166,14 @@ class _Writer(LoopRows):
             self.temporal(d, factor)
 
 
-def _write_nest(instance: Instance, spatial: IntArray, steps: tuple[Step, ...]) -> tuple[Nest, int]:
-    """The nest of a walk, its steps outermost first, and the number of its loops; `spatial` is ``L x D`` factors of every fan-out."""
+def _write_nest(instance: Instance, spatial: FloatArray, steps: tuple[Step, ...]) -> Nest:
+    """The nest of a walk, its steps outermost first; `spatial` is ``L x D`` factors of every fan-out."""
     writer, next_fanout = _Writer(instance), 0
 
     def cross(m: int) -> None:
         """Write the spatial loops of a level."""
         writer.flush()
-        writer.fanout(m, {d: int(f) for d, f in enumerate(spatial[m]) if f > 1})
+        writer.fanout(m, spatial[m])
 
     for step in steps:
         while not step.segment.outermost and next_fanout < step.segment.first:  # what stands outside the segment

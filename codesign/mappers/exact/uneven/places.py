@@ -58,14 +58,12 @@ class Walk:
     """A walk from the whole to one point.
 
     Args:
-        energy: Energy that the walk's label has summed up.
         cycles: Cycles of the slowest port: the label's for watched ports, a bound for all others.
         value: What is minimised.
         start: The first keeping level of each tensor.
         steps: Outermost first.
     """
 
-    energy: float
     cycles: float
     value: float
     start: tuple[Status, ...]
@@ -89,8 +87,6 @@ class Places:
         self.weight = np.ones(1 + problem.n_ports)
         self.weight[0] = float(counts_energy)
         self.profile = EvenProfile(problem, row)
-        self.spatial: IntArray = self.profile.spatial.astype(np.int64)
-        self.row = row
         self.watch: list[int] = []
         self.segments = self._segments()
         self.lattice = self.profile.lattice
@@ -114,7 +110,7 @@ class Places:
 
     def _segments(self) -> tuple[Segment, ...]:
         """What stands between fan-outs of more than one child, innermost first."""
-        return segments(tuple(bool((row > 1).any()) for row in self.spatial), self.problem.decisions)
+        return segments(tuple(bool((row > 1).any()) for row in self.profile.spatial), self.problem.decisions)
 
     def _tensors(self) -> tuple[Plain | Windows, ...]:
         """What may be done with each tensor."""
@@ -174,7 +170,7 @@ class Places:
 
     # ---- what places cost ----------------------------------------------------------------------
 
-    @cached_property
+    @property
     def timed(self) -> int:
         """Charges that are energy or cycles."""
         return 1 + len(self.watch)
@@ -184,14 +180,10 @@ class Places:
         """Work of the bounds, in labels."""
         return _STATES_AS_LABELS * sum(len(m.states) for m in self.machines) * self.lattice.n_tiles
 
-    def _forget(self) -> None:
-        for name in ("timed", "program"):
-            self.__dict__.pop(name, None)
-
     def also_watch(self, port: int) -> None:
         """Follow the cycles of one more port (from 1)."""
         self.watch = sorted({*self.watch, port})
-        self._forget()
+        self.__dict__.pop("program", None)
 
     def contended(self, segment: Segment) -> list[int]:
         """Levels of a segment whose capacity the tiles of several tensors may exceed together, the smallest first."""
@@ -203,13 +195,8 @@ class Places:
                 found.append(v)
         return sorted(found, key=lambda v: int(capacity[v]))
 
-    def charges(self, segment: Segment, machine: Automaton) -> tuple[Array, Array, Array]:
-        """What a segment's actions take and cost.
-
-        Returns:
-            Bits in the first contended level ``actions x cells``; charges ``actions x cells x kinds`` (energy, watched cycles,
-            shares of further contended levels), infinite where a tile alone is too large; bits still to come at least ``cells x states``.
-        """
+    def _stage(self, segment: Segment, machine: Automaton) -> Stage:
+        """What a segment's actions take in the first contended level, and cost: energy, watched cycles, shares of further contended levels."""
         capacity, n = self.problem.instance.problem.capacity_bits, self.lattice.n_tiles
         scarce = self.contended(segment)
         kinds = [0, *self.watch]
@@ -227,7 +214,8 @@ class Places:
                 elif v in scarce:
                     charge[a, :, self.timed + scarce.index(v) - 1] += bits / capacity[v]
                 charge[a, bits > capacity[v]] = np.inf
-        return words, charge, self._need(machine, scarce)
+        most = float(capacity[scarce[0]]) if scarce else LARGEST
+        return Stage(machine.mask, machine.by_from, machine.by_to, words, charge, self._need(machine, scarce), most)
 
     def _need(self, machine: Automaton, scarce: list[int]) -> Array:
         """``cells x states`` bits still to come at least; infinite where a walk cannot stand with that state."""
@@ -286,12 +274,8 @@ class Places:
         """``N`` tiles at which the walk may enter a segment: those that the fan-outs inside it allow (D7)."""
         fits = np.ones(self.lattice.n_tiles, np.bool_)
         inner = min((s.first for s in self.segments if s.first > outer.last), default=self.problem.instance.n_levels)
-        for m in range(outer.last, inner):
-            vectors = self.problem.vectors[m]
-            sizes = vectors.tiles[int(self.row[m])]
-            if sizes is not None and m + 1 < self.problem.instance.n_levels:
-                value = self.lattice.value * self.profile.inside[m + 1][:, None]
-                fits &= np.isfinite(self.problem.instance.outside_of(sizes, value))
+        for penalty in self.profile.penalty[outer.last + 1 : inner + 1, 0]:  # where nothing is kept
+            fits &= np.isfinite(penalty)
         return fits
 
     @cached_property
@@ -299,9 +283,7 @@ class Places:
         """The segments as stages, the innermost first."""
         stages, links = list[Stage](), list[Link]()
         for i, (segment, machine) in enumerate(zip(self.segments, self.machines, strict=True)):
-            words, charge, need = self.charges(segment, machine)
-            capacity = self._capacity(segment)
-            stages.append(Stage(machine.mask, machine.steps, words, charge, need, capacity))
+            stages.append(self._stage(segment, machine))
             links.append(Link(self.allowed(segment), self._into(i)))
         return LabelProgram(self.graph, stages, links, self.timed)
 
@@ -312,10 +294,6 @@ class Places:
             if machine.ends[s]:
                 into[s] = self.machines[i + 1].number[crossed(state)] if i + 1 < len(self.machines) else 0
         return into
-
-    def _capacity(self, segment: Segment) -> float:
-        scarce = self.contended(segment)
-        return float(self.problem.instance.problem.capacity_bits[scarce[0]]) if scarce else LARGEST
 
     @cached_property
     def starts(self) -> tuple[list[tuple[Status, ...]], Array]:
@@ -386,9 +364,9 @@ class Places:
                 best = found
         if best is None:
             return None
-        value, energy, cycles, number = best
+        value, _, cycles, number = best
         walk, first = self._trace(sweeps, number)
-        return Walk(energy, cycles, value, started[first], tuple(walk))
+        return Walk(cycles, value, started[first], tuple(walk))
 
     def _trace(self, sweeps: list[Sweep], label: int) -> tuple[list[Step], int]:
         """The steps of a label, outermost first, and the number of the label at the MACs that it began with."""

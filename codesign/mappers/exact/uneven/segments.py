@@ -167,7 +167,7 @@ class Automaton:
         states: In an order in which actions lead forwards.
         number: Of each state.
         mask: ``states x dimensions`` whether a loop may stand here.
-        steps: Transitions (from, to, action, action) as in `Stage`.
+        by_from, by_to: Transitions (from, to, action, action) in two orders.
         actions: What transitions do.
         ends: For each state whether the segment may end with it.
         statuses: Those of each tensor; states are numbered row by row over them.
@@ -176,7 +176,8 @@ class Automaton:
     states: tuple[tuple[Status, ...], ...]
     number: dict[tuple[Status, ...], int]
     mask: Array
-    steps: Array
+    by_from: Array
+    by_to: Array
     actions: tuple[Action, ...]
     ends: tuple[bool, ...]
     statuses: tuple[tuple[Status, ...], ...]
@@ -284,7 +285,7 @@ def automaton(
         states,
         {state: n for n, state in enumerate(states)},
         mask,
-        in_order(table),
+        *in_order(table),
         tuple(actions),
         tuple(all(_may_end(s, segment) for s in state) for state in states),
         tuple(map(tuple, orders)),

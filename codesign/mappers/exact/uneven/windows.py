@@ -44,6 +44,12 @@ class AxisDim(NamedTuple):
     sizes: tuple[int, ...]
 
 
+def _larger(sizes: tuple[int, ...], entry: int) -> list[tuple[int, int]]:
+    """What one loop may make of a size: positions and sizes."""
+    size = sizes[entry]
+    return [(e, larger) for e, larger in enumerate(sizes) if larger > size and larger % size == 0]
+
+
 @dataclass(frozen=True)
 class Windows:
     """A sliding tensor under one profile.
@@ -127,8 +133,7 @@ class Windows:
         for origin in product(*(range(len(d.sizes)) for d in axis)):
             extent, least = self._overlap(level, a, origin, 0), 1.0
             for k, d in enumerate(axis):
-                size = d.sizes[origin[k]]
-                outer = [(e, n) for e, n in enumerate(d.sizes) if n > size and n % size == 0]
+                size, outer = d.sizes[origin[k]], _larger(d.sizes, origin[k])
                 if outer:
                     least = min(least, self._travel(i, a, k, origin) / extent)
                 for j in range(i, len(self.inside)):
@@ -143,11 +148,8 @@ class Windows:
 
     def _met(self, at: Status, d: int, entry: int) -> Iterator[tuple[Action, Status]]:
         """The first loop outside unpaid nodes has been one that does not index the tensor."""
-        sizes = dict(self.others)[d]
-        for e, larger in enumerate(sizes):
-            if larger > sizes[entry] and larger % sizes[entry] == 0:
-                met = Status(at.unpaid, at.parent, chains=at.chains, met=True)
-                yield Action(self.tensor, only=((d, e),)), met
+        for e, _ in _larger(dict(self.others)[d], entry):
+            yield Action(self.tensor, only=((d, e),)), Status(at.unpaid, at.parent, chains=at.chains, met=True)
 
     def _meeting_matters(self, i: int) -> bool:
         """Whether loops from segment `i` on may save words of nodes whose innermost loop does not move the window."""
@@ -196,10 +198,7 @@ class Windows:
         shares = tuple(Share(1.0, c) for c in at.chains if c.wanted == run.travel)
         done = Status((), at.parent)
         yield Action(self.tensor, slides=slides, shares=shares), done
-        size = axis[k].sizes[run.origin[k]]
-        for entry, larger in enumerate(axis[k].sizes):
-            if larger <= size or larger % size:
-                continue
+        for entry, _ in _larger(axis[k].sizes, run.origin[k]):
             now = (*run.origin[:k], entry, *run.origin[k + 1 :])
             begun = [Chain(fresh, run.axis, run.origin, run.travel, run.travel, now)] if fresh else []
             begun += [Chain(run.touched, run.axis, run.origin, 0, run.travel, now)] if run.touched else []
@@ -234,11 +233,9 @@ class Windows:
 
     def _may_follow(self, i: int, a: int, k: int, origin: Entries, first: int, travel: int) -> bool:
         """Whether some loop may save words after a first run."""
-        axis, size = self.axes[a], self.axes[a][k].sizes[origin[k]]
         return any(
             self._most(i, a, (*origin[:k], e, *origin[k + 1 :]), first + travel) > 0.0
-            for e, larger in enumerate(axis[k].sizes)
-            if larger > size and larger % size == 0
+            for e, _ in _larger(self.axes[a][k].sizes, origin[k])
         )
 
     def _most(self, i: int, a: int, entries: Entries, wanted: int) -> float:
@@ -248,9 +245,7 @@ class Windows:
             best = self._most(i + 1, a, entries, wanted) if i + 1 < len(self.inside) else 0.0
             for k, d in enumerate(self.axes[a]):
                 size, travel = d.sizes[entries[k]], self._travel(i, a, k, entries)
-                for e, larger in enumerate(d.sizes):
-                    if larger <= size or larger % size:
-                        continue
+                for e, larger in _larger(d.sizes, entries[k]):
                     share = size / larger
                     saved = 1.0 - share if travel == wanted else 0.0
                     further = self._most(i, a, (*entries[:k], e, *entries[k + 1 :]), wanted + travel)

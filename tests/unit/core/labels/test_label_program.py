@@ -16,7 +16,9 @@ def one_stage() -> LabelProgram:
     cells = len(divisors(6))
     charge = np.linspace(10.0, 1.0, cells).reshape(1, cells, 1)
     step = np.array([[0, 1, -1, 0]])
-    stage = Stage(np.ones((2, 1), np.bool_), step, np.zeros((1, cells)), charge, np.zeros((cells, 2)), 1.0)
+    stage = Stage(
+        np.ones((2, 1), np.bool_), step, step, np.zeros((1, cells)), charge, np.zeros((cells, 2)), 1.0
+    )  # fmt: skip
     graph = lattice_graph((prime_steps(divisors(6)),))
     return LabelProgram(graph, [stage], [Link(np.ones(cells, np.bool_), np.array([-1, 0]))], 1)
 

@@ -187,11 +187,11 @@ def test_a_part_comes_back_unsearched_once_time_is_up() -> None:
     part = search.queue.next_part()
     assert part is not None
     first, second = best.apart(), best.apart()
-    search._programs.search(part, first)  # without a mapping time does not matter
+    search._search([part], first)  # without a mapping time does not matter
     assert first.spent > 0 and first.nest is not None
     best.merge(first)
     second = best.apart()
-    assert search._programs.search(part, second) == part and second.spent == 0
+    assert search._search([part], second) == ([part], second) and second.spent == 0
     rows, tested, cells = search._screened(Rows.of_parts([part]), [0], best.to_beat)
     assert list(rows.parts(part.stage)) == [part] and not tested.any() and cells == 0.0
 
