@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from typing import Any, Generic, Protocol, TypeVar, final, runtime_checkable
+from typing import Any, Generic, TypeVar, final
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.point import Point
@@ -51,7 +51,7 @@ class ProcessPool(Generic[R]):
                 return found
 
     def ready(self) -> list[tuple[Point, R | Fault]]:
-        """What is finished by now, without waiting."""
+        """See `Pool`."""
         good = [f for f in self._running if f.done() and not f.cancelled() and f.exception() is None]
         return [(self._running.pop(future), future.result()) for future in good]
 
@@ -106,19 +106,6 @@ def _start_watched(evaluate: Callable[[Point], Any]) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-@runtime_checkable
-class Draining(Protocol):
-    """A pool that can say what is finished without waiting."""
-
-    def ready(self) -> list[tuple[Point, Any]]:
-        """What is finished by now."""
-
-
-def ready_of(pool: Pool[Any]) -> list[tuple[Point, Any]]:
-    """What a pool has finished and nobody collected, where it can say so."""
-    return list(pool.ready()) if isinstance(pool, Draining) else []
 
 
 @contextmanager

@@ -6,6 +6,7 @@ The rules are E1-E6 in docs/reference/evaluation.md; what each operator moves an
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 from codesign.arch.architecture import Architecture, LevelKind
 from codesign.core.errors import UserError
@@ -14,7 +15,7 @@ from codesign.core.json_types import JsonObject
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import COMPUTE, Cost, Infeasible
 from codesign.evaluation.detail import LayersDetail
-from codesign.evaluation.metrics import Metrics
+from codesign.evaluation.metrics import Metrics, area_of, metrics_of_sums
 from codesign.evaluation.records import DetailRecord, LayerRecord, VectorRecord
 from codesign.mappers.protocol import Mapper, MapResult
 from codesign.mappers.ranged import RangedMapper
@@ -176,12 +177,7 @@ class VectorResult:
 
     def to_json(self) -> VectorRecord:
         """The fields as plain values that JSON can hold."""
-        return {
-            "latency_cycles": self.latency_cycles,
-            "energy_pj": self.energy_pj,
-            "dram_bytes": self.dram_bytes,
-            "operations": self.operations,
-        }
+        return cast(VectorRecord, dict(vars(self)))
 
 
 @dataclass(frozen=True)
@@ -243,15 +239,11 @@ def evaluate_workload(
     """
     options = options or EvaluationOptions()
     workload = workload if isinstance(workload, Workload) else Workload.of([workload])
-    area_mm2 = architecture.area_mm2
-    if area_mm2 is None:
-        raise UserError("some part has no area", where=f"architecture {architecture.name!r}", hint="name a technology")
+    area_of(architecture)  # refused before anything is searched
     found = run_workload(workload, architecture, mapper, options)
     if isinstance(found, Infeasible):
         return found
-    latency_s = found.latency_cycles / architecture.clock_hz
-    energy_j = found.dynamic_pj * 1e-12 + architecture.leakage_w * latency_s
-    metrics = Metrics(latency_s, energy_j, area_mm2, architecture.leakage_w)
+    metrics = metrics_of_sums(architecture, found.latency_cycles, architecture.clock_hz, found.dynamic_pj)
     return WorkloadResult(metrics, found.layers, found.vector, found.evaluated)
 
 

@@ -21,6 +21,9 @@ class Pool(Protocol[R]):
     def collect(self) -> list[tuple[Point, R]]:
         """Wait until at least one design is done and return all that are."""
 
+    def ready(self) -> list[tuple[Point, R]]:
+        """What is finished by now, without waiting."""
+
 
 class SerialPool(Generic[R]):
     """One design after the other, in this process."""
@@ -39,6 +42,10 @@ class SerialPool(Generic[R]):
         """See `Pool`."""
         point = self._queue.pop(0)
         return [(point, self._evaluate(point))]
+
+    def ready(self) -> list[tuple[Point, R]]:
+        """See `Pool`; nothing is finished that was not collected."""
+        return []
 
 
 _evaluator: Callable[[Point], Any] | None = None
