@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from codesign.arch.architecture import Architecture, LevelKind
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.fields import Fields
+from codesign.core.files import read_structured
 from codesign.core.json_types import JsonObject
 from codesign.timing.derive import Machine
 
@@ -220,14 +220,7 @@ def read_timing(path: str | Path) -> Timing:
     Raises:
         UserError: There is no such file, or it is no timing table.
     """
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"cannot read the timing table: {error.strerror}", where=str(path)) from None
-    try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise UserError(f"not YAML: {str(error).splitlines()[0]}", where=str(path)) from None
+    value = read_structured(path)
     if not isinstance(value, dict) or "timing" not in value:
         raise UserError("expected `timing:` at the top", where=str(path))
     return timing_from_json(value["timing"], str(path))

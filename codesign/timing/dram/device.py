@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.fields import Fields
+from codesign.core.files import read_structured
 from codesign.mapping.nest import IntArray
 from codesign.timing.dram.channel import (
     ACTIVATE,
@@ -339,13 +339,7 @@ def device_from_json(value: Any, where: str) -> DramDevice:
 
 def read_devices(path: str | Path) -> dict[str, DramDevice]:
     """The devices of a YAML file with `devices:` at its top."""
-    try:
-        value = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"cannot read the DRAM table: {error.strerror}", where=str(path)) from None
-    except yaml.YAMLError as error:
-        raise UserError(f"not YAML: {str(error).splitlines()[0]}", where=str(path)) from None
-    entries = Fields(value, str(path)).items("devices")
+    entries = Fields(read_structured(path), str(path)).items("devices")
     found = [device_from_json(item, f"{path}: device {i + 1}") for i, item in enumerate(entries)]
     return {device.name: device for device in found}
 

@@ -61,7 +61,7 @@ def test_latencies_of_a_table_are_felt(files: list[str], tmp_path: Path) -> None
         ("timing: {name: t, fill_drain: 3}", "unknown key 'fill_drain'"),
         ("timing: {name: t, overlap: some}", "unknown `overlap` 'some'"),
         ("levels: []", "expected `timing:` at the top"),
-        ("timing: [", "not YAML"),
+        ("timing: [", "not valid YAML"),
     ],
 )
 def test_bad_tables_are_refused(files: list[str], tmp_path: Path, table: str, message: str) -> None:
