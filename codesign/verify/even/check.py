@@ -152,7 +152,7 @@ def _unfit(given: EvenCertificate) -> str | None:
         return reason
     if isinstance(cost, Infeasible):
         return str(cost)
-    value = given.space.objective.score(cost.energy_pj, cost.latency_cycles)
+    value = given.space.objective.of(cost)
     if not math.isclose(value, given.value, rel_tol=ROUNDING):
         return f"it has the value {value:.12g}, the certificate says {given.value:.12g} in `value`"
     return None

@@ -121,7 +121,7 @@ def certify(
     cost = evaluate(problem.computation, problem.architecture, mapping, imperfect=problem.imperfect)
     if isinstance(cost, Infeasible):
         raise UserError(f"the mapping does not fit: {cost}")
-    value = objective.score(cost.energy_pj, cost.latency_cycles)
+    value = objective.of(cost)
     bound = value if shown is None else shown
     if problem.imperfect:
         found = imperfect_bound(space, bound)
