@@ -26,14 +26,7 @@ from codesign.mapping.mapping import Mapping
 from codesign.workloads.computation import Computation
 from codesign.workloads.files import computation_to_json
 from codesign.workloads.network import Network, Operator
-from codesign.workloads.traffic import (
-    Activations,
-    OperatorTraffic,
-    TrafficRules,
-    Weights,
-    kept_tensors,
-    operator_traffic,
-)
+from codesign.workloads.traffic import Activations, TrafficRules, Weights, kept_tensors, operator_traffic
 from codesign.workloads.workload import Workload
 
 
@@ -470,15 +463,11 @@ def _vector_result(workload: Workload, architecture: Architecture, options: Eval
             if not operator.is_vector:
                 continue  # its functions run while results are drained, at no extra time
             compute = item.operations / lanes
-            read, written = _vector_bytes(item)
-            busy = max(compute, dram.busy_cycles(read * 8 / dram.word_bits, written * 8 / dram.word_bits))
+            read, written = item.input_bytes + item.parameter_bytes, item.output_bytes
+            words_read, words_written = read * 8 / dram.word_bits, written * 8 / dram.word_bits
+            busy = max(compute, dram.busy_cycles(words_read, words_written))
             cycles += weight * math.ceil(busy)
             moved += weight * (read + written)
             if dram.energy is not None:
-                words_read, words_written = read * 8 / dram.word_bits, written * 8 / dram.word_bits
                 energy += weight * (words_read * dram.energy.read_pj + words_written * dram.energy.update_pj)
     return VectorResult(cycles, energy, moved, operations)
-
-
-def _vector_bytes(item: OperatorTraffic) -> tuple[int, int]:
-    return item.input_bytes + item.parameter_bytes, item.output_bytes

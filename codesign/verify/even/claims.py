@@ -144,6 +144,11 @@ def certify(
     else:
         nest = levels_of(mapping, problem.architecture)
         given = EvenCertificate(space, nest, value, (), shown, () if problem.imperfect else None)
+    return with_claims(given)
+
+
+def with_claims(given: EvenCertificate) -> EvenCertificate:
+    """The certificate with a claim for every profile that needs one."""
     lists: dict[str, Any] = {
         key: tuple(EvenClaim(kept, vectors, given.bound) for kept, found in profiles for vectors in found)
         for key, profiles in open_by_list(given)
