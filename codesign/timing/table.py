@@ -138,6 +138,7 @@ IDEAL = Timing("ideal", overlap=Overlap.PERFECT)
 
 _LEVEL_CYCLES = ("read_startup_cycles", "write_startup_cycles", "latency_cycles", "early_release_cycles")
 _WHOLE_CYCLES = ("fill_drain_cycles", "issue_cycles", "run_cycles")
+_PLAIN = ("source", "fitted_on", *_WHOLE_CYCLES, "command_queue", "steps_in_flight", "batch_outputs", "overlap")
 
 
 def timing_from_json(value: Any, where: str) -> Timing:
@@ -188,30 +189,19 @@ def _read_level(value: Any, where: str) -> LevelTiming:
 
 def timing_to_json(timing: Timing) -> JsonObject:
     """What stands under `timing:`; `timing_from_json` gives the same table back."""
-    value: JsonObject = {"name": timing.name}
-    for key in ("source", "fitted_on"):
-        if getattr(timing, key):
-            value[key] = getattr(timing, key)
-    plain = Timing(timing.name)
-    for key in (*_WHOLE_CYCLES, "command_queue", "steps_in_flight", "batch_outputs"):
-        if getattr(timing, key) != getattr(plain, key):
-            value[key] = getattr(timing, key)
-    if timing.overlap is not plain.overlap:
-        value["overlap"] = timing.overlap.value
+    plain = _changed(timing, Timing(timing.name))
+    value: JsonObject = {"name": timing.name, **{key: plain[key] for key in _PLAIN if key in plain}}
     if timing.levels:
-        value["levels"] = [_level_to_json(level) for level in timing.levels]
+        value["levels"] = [{"level": v.level, **_changed(v, LevelTiming(v.level))} for v in timing.levels]
     if timing.constants:
         value["constants"] = dict(timing.constants)
     return value
 
 
-def _level_to_json(level: LevelTiming) -> JsonObject:
-    value: JsonObject = {"level": level.level}
-    plain = LevelTiming(level.level)
-    for key, item in vars(level).items():
-        if key != "level" and item != getattr(plain, key):
-            value[key] = item.value if isinstance(item, Enum) else item
-    return value
+def _changed(given: Timing | LevelTiming, default: Timing | LevelTiming) -> JsonObject:
+    """The fields that are not at their default, as files have them."""
+    items = vars(given).items()
+    return {k: v.value if isinstance(v, Enum) else v for k, v in items if v != getattr(default, k)}
 
 
 def read_timing(path: str | Path) -> Timing:
