@@ -88,14 +88,11 @@ class Split:
     mac_pj: Floats
     macs: Floats
 
-    def layers_pj(self, design: int) -> Floats:
-        """Dynamic energy of each layer of a design: ``layers``."""
-        found: Floats = self.array_pj[self.array[design]] + self.dram_pj[self.dram[design]]
-        return np.asarray(found + self.mac_pj[design] * self.macs)
-
-    def layers_cycles(self, design: int) -> Floats:
-        """Cycles of each layer of a design: ``layers``."""
-        return np.asarray(np.maximum(self.array_cycles[self.array[design]], self.dram_cycles[self.dram[design]]))
+    def layers(self, design: int) -> tuple[Floats, Floats]:
+        """Dynamic energy and cycles of each layer of a design: ``layers`` twice."""
+        array, dram = self.array[design], self.dram[design]
+        spent = self.array_pj[array] + self.dram_pj[dram] + self.mac_pj[design] * self.macs
+        return np.asarray(spent), np.asarray(np.maximum(self.array_cycles[array], self.dram_cycles[dram]))
 
     def energy_pj(self, counts: Floats) -> Floats:
         """Dynamic energy of all layers: ``n``."""
@@ -138,15 +135,17 @@ class BufferedTables:
         """Bounds of designs of the family (`is_buffered`)."""
         moved, read, capacity = self._dram_words(figures)
         memory, memory_of = combinations([figures.level[0], capacity])
-        dram_cycles = np.stack([self._dram_cycles(figures.levels[0][d], moved[c], read[c]) for d, c in memory])
+        outer = [
+            (dram, moved[c], read[c], self._dram.written(dram)) for d, c in memory for dram in [figures.levels[0][d]]
+        ]
         arrays, array_of = self._arrays(figures, read, capacity)
         energy, cycles = _array_bounds(
             arrays.structure, arrays.prices, arrays.ports, arrays.one_port, arrays.fill_bits, arrays.fill_pj, arrays.rows,
             arrays.start,
         )  # fmt: skip
-        dram_pj = np.stack([self._dram_pj(figures.levels[0][d], moved[c], read[c]) for d, c in memory])
         macs, mac_pj = np.array([f.macs for f in self._layers]), figures.of_mac(lambda m: m.energy_pj or 0.0)
-        return Split(arrays, energy, cycles, array_of, dram_pj, dram_cycles, memory_of, mac_pj, macs)
+        spent, busy = np.stack([dram_pj(*given) for given in outer]), np.stack([dram_cycles(*given) for given in outer])
+        return Split(arrays, energy, cycles, array_of, spent, busy, memory_of, mac_pj, macs)
 
     # ---- DRAM ------------------------------------------------------------------------------------
 
@@ -161,12 +160,6 @@ class BufferedTables:
         table = np.array(found)
         which = np.array([distinct[size] for size in sizes], dtype=np.int64)
         return table[:, :, 0], table[:, :, 1], which[figures.level[1]]
-
-    def _dram_cycles(self, dram: StorageLevel, moved: Floats, read: Floats) -> Floats:
-        return dram_cycles(dram, moved, read, self._dram.written(dram))
-
-    def _dram_pj(self, dram: StorageLevel, moved: Floats, read: Floats) -> Floats:
-        return dram_pj(dram, moved, read, self._dram.written(dram))
 
     # ---- arrays ----------------------------------------------------------------------------------
 

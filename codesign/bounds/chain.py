@@ -49,7 +49,8 @@ class ChainTables:
         dram = architecture.levels[0]
         written = self._dram.written(dram)
         off_chip = dram_pj(dram, least[:, 0], least[:, 1], written)
-        on_chip = np.array([self._on_chip_pj(f, architecture) for f in self._layers])
+        prices = prices_of(architecture)
+        on_chip = np.array([float(self._counts_of(f, architecture) @ prices) for f in self._layers])
         cycles = np.maximum(dram_cycles(dram, least[:, 0], least[:, 1], written), self._port_cycles(architecture))
         return off_chip + on_chip, cycles
 
@@ -111,9 +112,6 @@ class ChainTables:
             )
             cycles[k] = entering / level.word_bits / words
         return cycles
-
-    def _on_chip_pj(self, facts: LayerFacts, architecture: Architecture) -> float:
-        return float(self._counts_of(facts, architecture) @ prices_of(architecture))
 
     def counts_of(self, facts: LayerFacts, architecture: Architecture) -> Floats:
         """Least accesses of a layer, every word once past DRAM, in the order of `prices_of`: ``4 L + 1``."""

@@ -382,10 +382,10 @@ class BoundTable:
         if split is None and len(machines) >= WORTH_A_SEARCH:
             for dear in (False, True):
                 searches.search(optimistic(list(machines), dear=dear), 0, left)
-        searches.sharpen_energy(own, self._layers_pj(at), left, lambda pj: self._would_do(at, pj, enough))
+        searches.sharpen_energy(own, self._layers(at)[0], left, lambda pj: self._would_do(at, pj, enough))
         for machine, designs in machines.items():
             for k in designs:
-                self._raise(k, float(self._model.counts @ searches.least_pj(machine, self._layers_pj(k))))
+                self._raise(k, float(self._model.counts @ searches.least_pj(machine, self._layers(k)[0])))
         self._sharp[machines[own]] = left
         self._of_chosen(at, enough)
         return True
@@ -396,7 +396,7 @@ class BoundTable:
         everything = np.array([_PLENTY, _PLENTY, 0.0])  # enough where no power is asked for
         if chosen is None or not chosen.covers(machine) or self._would(at, everything, enough):
             return False
-        floors = self._layers_pj(at), self._layers_cycles(at)
+        floors = self._layers(at)
         found = chosen.sharpen(machine, floors, lambda *found: self._would(at, self._judged(at, *found), enough))
         before, after = self._columns(at), self._judged(at, *found)
         self.latency_s[at], self.dynamic_j[at], self._power_w[at] = after
@@ -422,19 +422,12 @@ class BoundTable:
         self.latency_s[design], self.dynamic_j[design], self._power_w[design] = before
         return found
 
-    def _layers_cycles(self, design: int) -> Floats:
-        """Bounds on the cycles of each layer without a search: ``layers``."""
+    def _layers(self, design: int) -> tuple[Floats, Floats]:
+        """Bounds on the energy in pJ and the cycles of each layer without a search: ``layers`` twice."""
         split = self._pieces[int(self._piece[design])][1]
         if split is None:
-            return self._model.chain.bound(self._architecture(design))[1]
-        return split.layers_cycles(int(self._within[design]))
-
-    def _layers_pj(self, design: int) -> Floats:
-        """Bounds on the energy of each layer without a search: ``layers``."""
-        split = self._pieces[int(self._piece[design])][1]
-        if split is None:
-            return self._model.chain.bound(self._architecture(design))[0]
-        return split.layers_pj(int(self._within[design]))
+            return self._model.chain.bound(self._architecture(design))
+        return split.layers(int(self._within[design]))
 
     def _would_do(self, design: int, energy_pj: float, enough: Callable[[], bool]) -> bool:
         """Whether a bound on the energy of a design's layers would be enough."""

@@ -344,28 +344,6 @@ def _bytes_per_cycle(level: StorageLevel, words_per_cycle: float | None) -> floa
     return None if words_per_cycle is None else words_per_cycle * level.word_bits / 8
 
 
-def area_of(architecture: Architecture) -> float:
-    """Area of a design in mm2.
-
-    Raises:
-        UserError: It has none.
-    """
-    area = architecture.area_mm2
-    if area is None:
-        raise UserError(
-            "the design has no area: its technology fills in none",
-            where=f"architecture {architecture.name!r}",
-            hint="name a technology that has areas, or give every level an `area_mm2`",
-        )
-    return area
-
-
-def metrics_of_sums(architecture: Architecture, cycles: float, clock_hz: float, dynamic_pj: float) -> Metrics:
-    """Metrics of a design from the cycles and the dynamic energy of everything it ran; leakage over that time is added."""
-    latency_s, leakage_w = cycles / clock_hz, architecture.leakage_w
-    return Metrics(latency_s, dynamic_pj * 1e-12 + leakage_w * latency_s, area_of(architecture), leakage_w)
-
-
 def describe_architecture(architecture: Architecture) -> ArchitectureRecord:
     """An architecture as plain values: sizes, areas, fan-outs by level."""
     levels: list[LevelRecord] = []

@@ -57,10 +57,7 @@ class FusedDetail:
 
     def to_json(self) -> DetailRecord:
         """As a study records it."""
-        found: DetailRecord = {"networks": list(self.networks)}
-        return (
-            found if self.energy_by_level_pj is None else {**found, "energy_by_level_pj": dict(self.energy_by_level_pj)}
-        )
+        return _with_energy({"networks": list(self.networks)}, self.energy_by_level_pj)
 
 
 @final
@@ -87,9 +84,7 @@ class TrafficDetail:
             "dram_bytes": self.dram_bytes,
             "schedules": list(self.schedules),
         }
-        return (
-            found if self.energy_by_level_pj is None else {**found, "energy_by_level_pj": dict(self.energy_by_level_pj)}
-        )
+        return _with_energy(found, self.energy_by_level_pj)
 
 
 @final
@@ -140,6 +135,10 @@ class NoDetail:
 
 Detail = LayersDetail | FusedDetail | TrafficDetail | ServingDetail | ScenariosDetail | NoDetail
 """What a design was judged by; a study's reader tells the kinds apart by their types."""
+
+
+def _with_energy(record: DetailRecord, spent: Mapping[str, float] | None) -> DetailRecord:
+    return record if spent is None else {**record, "energy_by_level_pj": dict(spent)}
 
 
 def detail_of(record: DetailRecord) -> Detail:

@@ -5,17 +5,19 @@ others; a worker that dies has its design evaluated again.
 """
 
 import multiprocessing
+import os
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from typing import Any, Generic, Protocol, TypeVar, final, runtime_checkable
+from typing import Any, Generic, TypeVar, final
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.point import Point
 from codesign.evaluation.faults import DEATHS, Fault, Guarded
-from codesign.evaluation.parallel import Pool, SerialPool, evaluate_here, start_worker
+from codesign.evaluation.parallel import Pool, SerialPool
 from codesign.evaluation.specification import EXECUTORS
 
 R = TypeVar("R")
@@ -34,13 +36,11 @@ class ProcessPool(Generic[R]):
 
     def _start(self) -> ProcessPoolExecutor:
         context = multiprocessing.get_context("spawn")
-        return ProcessPoolExecutor(
-            self.size, mp_context=context, initializer=_start_watched, initargs=(self._evaluate,)
-        )
+        return ProcessPoolExecutor(self.size, mp_context=context, initializer=_start_worker, initargs=(self._evaluate,))
 
     def submit(self, point: Point) -> None:
         """See `Pool`."""
-        self._running[self._executor.submit(evaluate_here, point)] = point
+        self._running[self._executor.submit(_evaluate_here, point)] = point
 
     def collect(self) -> list[tuple[Point, R | Fault]]:
         """See `Pool`."""
@@ -51,7 +51,7 @@ class ProcessPool(Generic[R]):
                 return found
 
     def ready(self) -> list[tuple[Point, R | Fault]]:
-        """What is finished by now, without waiting."""
+        """See `Pool`."""
         good = [f for f in self._running if f.done() and not f.cancelled() and f.exception() is None]
         return [(self._running.pop(future), future.result()) for future in good]
 
@@ -93,32 +93,28 @@ class ProcessPool(Generic[R]):
             process.kill()  # nothing a worker holds needs to be given back
 
 
-def _start_watched(evaluate: Callable[[Point], Any]) -> None:
-    """Prepare a worker that ends itself when the process that started it is killed."""
-    start_worker(evaluate)
+_evaluator: Callable[[Point], Any] | None = None
+
+
+def _start_worker(evaluate: Callable[[Point], Any]) -> None:
+    """Called once in every worker process, which ends itself when the process that started it is killed."""
+    global _evaluator  # a worker process holds exactly one evaluator for its whole life
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
+    _evaluator = evaluate
     parent = multiprocessing.parent_process()
     assert parent is not None
 
     def watch() -> None:
-        import os
-
         parent.join()
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
 
 
-@runtime_checkable
-class Draining(Protocol):
-    """A pool that can say what is finished without waiting."""
-
-    def ready(self) -> list[tuple[Point, Any]]:
-        """What is finished by now."""
-
-
-def ready_of(pool: Pool[Any]) -> list[tuple[Point, Any]]:
-    """What a pool has finished and nobody collected, where it can say so."""
-    return list(pool.ready()) if isinstance(pool, Draining) else []
+def _evaluate_here(point: Point) -> Any:
+    """Evaluate a design in a worker process."""
+    assert _evaluator is not None
+    return _evaluator(point)
 
 
 @contextmanager

@@ -52,7 +52,7 @@ class RayPool(Generic[R]):
                 return found
 
     def ready(self) -> list[tuple[Point, R | Fault]]:
-        """What is finished by now, without waiting."""
+        """See `Pool`."""
         return self._take(0.0)
 
     def _take(self, timeout_s: float | None) -> list[tuple[Point, R | Fault]]:

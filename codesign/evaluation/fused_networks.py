@@ -10,9 +10,9 @@ from codesign.core.point import PointValue
 from codesign.cost.cost import Infeasible
 from codesign.cost.looptree import Loop
 from codesign.cost.looptree_graph import GraphCost, Leaf, leaves
-from codesign.evaluation.design import BuildsArchitectures, Evaluation, judged, metrics_of_sums
+from codesign.evaluation.design import BuildsArchitectures, Evaluation, judged
 from codesign.evaluation.detail import FusedDetail
-from codesign.evaluation.metrics import Metrics
+from codesign.evaluation.metrics import Metrics, metrics_of_sums
 from codesign.evaluation.records import FusedRecord
 from codesign.scheduling.fused.scheduler import FusedScheduler
 from codesign.scheduling.protocol import ScheduleProblem, ScheduleResult

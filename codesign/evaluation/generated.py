@@ -6,9 +6,9 @@ from typing import final
 
 from numpy.random import default_rng
 
-from codesign.arch.architecture import Architecture
+from codesign.arch.architecture import Architecture, Ports
 from codesign.core.point import PointValue
-from codesign.evaluation.design import AlteredSpace, DesignSpace
+from codesign.evaluation.design import AS_BUILT, AlteredSpace, DesignSpace, WithDramPorts
 from codesign.hardware.analytical import as_generated, side_of_table
 from codesign.hardware.nest_loops import check_family
 from codesign.hardware.timed import timing_at
@@ -28,6 +28,19 @@ def check_machines(space: DesignSpace) -> None:
     """
     points = [*getattr(space.space, "presets", ()), *space.space.to_points(space.space.sample(1, default_rng(0)))]
     check_family(space.build(points[0]))
+
+
+def with_ports(space: DesignSpace, table: str | None, dram_ports: str | None) -> DesignSpace:
+    """The space as its designs are judged: with the ports of generated machines, or DRAM read as is said.
+
+    Args:
+        space: The space as it is.
+        table: Timing table by name or path.
+        dram_ports: A value of `Ports`; None and `AS_BUILT`: as the space says.
+    """
+    if table is not None and is_generated(table):
+        return WithMachinePorts(space, load_timing(table))
+    return space if dram_ports in (None, AS_BUILT) else WithDramPorts(space, Ports(dram_ports))
 
 
 @final

@@ -3,13 +3,11 @@
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from typing import final
 
-from codesign.arch.architecture import Ports
 from codesign.arch.zero_support import ZeroSupport
 from codesign.core.errors import UserError
-from codesign.core.goals import Objective
+from codesign.core.goals import Budget, Objective
 from codesign.core.json_types import JsonObject
 from codesign.core.point import Point
 from codesign.evaluation.choices import ZERO_SUPPORT, Choices, Chosen, choices_of, partial_bits
@@ -19,9 +17,8 @@ from codesign.evaluation.design import (
     DesignSpace,
     Evaluation,
     SpaceWithChoices,
-    WithDramPorts,
 )
-from codesign.evaluation.generated import WithMachinePorts, check_machines, is_generated
+from codesign.evaluation.generated import check_machines, is_generated, with_ports
 from codesign.evaluation.judge import Judge
 from codesign.evaluation.network import EvaluationOptions, with_effort
 from codesign.evaluation.own_metrics import MetricFunction, WithOwnMetrics
@@ -34,7 +31,7 @@ from codesign.evaluation.robust import (
     parse_ranges,
     workloads_of,
 )
-from codesign.evaluation.scheduled_judges import cosma_judge, fused_judge, segments_judge, soma_judge
+from codesign.evaluation.scheduled_judges import cosma_judge, fused_judge, objective_of, segments_judge, soma_judge
 from codesign.evaluation.serving import ServingEvaluator
 from codesign.evaluation.specification import (
     ANALYTICAL,
@@ -42,6 +39,7 @@ from codesign.evaluation.specification import (
     PARETO,
     SEGMENTS,
     STRONGEST,
+    BetweenLayers,
     ChoicesSpec,
     JudgeSpec,
     WorkloadSpec,
@@ -50,7 +48,6 @@ from codesign.evaluation.strongest import strongest
 from codesign.evaluation.timed import EventEvaluator
 from codesign.mappers.protocol import Mapper
 from codesign.mappers.registry import create as create_mapper
-from codesign.timing.table import load_timing
 from codesign.workloads.load import load_network
 from codesign.workloads.network import Network
 from codesign.workloads.network_json import content_hash
@@ -58,9 +55,6 @@ from codesign.workloads.serving import ServingSpec, read_serving
 from codesign.workloads.workload import Workload
 
 DEFAULT_MAPPER, LOW_FIDELITY_MAPPER = "exact", "anneal"
-
-
-_Maker = Callable[[WorkloadSpec, JudgeSpec, DesignSpace, int, Chosen | None], Judge]
 
 
 def make_judge(
@@ -85,36 +79,27 @@ def make_judge(
     """
     if how.robust:
         return _robust_judge(workload, how, space, seed, metrics)
-    made = {
-        "layers": _layer_judge,
-        "soma": soma_judge,
-        "fused": fused_judge,
-        "cosma": cosma_judge,
-        "segments": segments_judge,
-    }
     check_systems(how, space)
     if workload.serving is not None and how.scheduler != "layers":
         raise UserError(
             f"--scheduler {how.scheduler} plays no part with --workload", hint="requests are judged layer by layer"
         )
     check_timing(how, workload, space)
+    choices = getattr(space, "choices", None)
     if how.scheduler == STRONGEST:
-        makers = {name: partial(_judge_by, make, workload, space, seed) for name, make in made.items()}
-        name, judge, passed = strongest(makers, how, space)
+        name, judge, passed = strongest(lambda h: _JUDGES[h.scheduler](workload, h, space, seed), how, space)
         reasons = "".join(f"; not {reason}" for reason in passed)
         judge = replace(
             judge,
             evaluation={**judge.evaluation, "asked": STRONGEST, "passed_over": passed},
             headline=f"{judge.headline}\nstrongest scheduler: {name}{reasons}",
         )
-        return judge if not metrics else replace(judge, evaluate=WithOwnMetrics(judge.evaluate, space, tuple(metrics)))
-    make = made[how.scheduler] if workload.serving is None else _serving_judge
-    choices = getattr(space, "choices", None)
-    if choices is None:
-        judge = make(workload, how, space, seed, None)
-    else:
+    elif choices is not None:  # `space_with_choices` refuses them with schedulers of whole networks
+        make = _layer_judge if workload.serving is None else _serving_judge
         chosen = [choices.of(point) for point in choices.combinations()]
         judge = _by_choice([make(workload, how, space, seed, c) for c in chosen], choices)
+    else:
+        judge = (_JUDGES[how.scheduler] if workload.serving is None else _serving_judge)(workload, how, space, seed)
     if not metrics:
         return judge
     return replace(judge, evaluate=WithOwnMetrics(judge.evaluate, space, tuple(metrics)))
@@ -127,10 +112,6 @@ def check_systems(how: JudgeSpec, space: DesignSpace) -> None:
             f"space {space.name!r} is one of systems of many cores, which --scheduler {how.scheduler} does not know",
             hint=f"--scheduler {SEGMENTS}",
         )
-
-
-def _judge_by(make: "_Maker", workload: WorkloadSpec, space: DesignSpace, seed: int, how: JudgeSpec) -> Judge:
-    return make(workload, how, space, seed, None)
 
 
 def check_timing(how: JudgeSpec, workload: WorkloadSpec, space: DesignSpace) -> None:
@@ -231,17 +212,10 @@ def _layer_judge(
     workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed: int, chosen: Chosen | None = None
 ) -> Judge:
     plain = load_workload(workload, space)
-    loaded = plain if chosen is None else _chosen_workload(workload, space, chosen)
-    objective = Objective.EDP if how.objective is None else Objective.parse(how.objective)
-    options = EvaluationOptions(
-        objective=objective,
-        budget=how.budget,
-        seed=seed,
-        rules=how.between_layers.rules(),
-        activation_bytes=how.between_layers.activation_bytes,
-    )
+    loaded = plain if chosen is None else Workload.of(chosen_networks(workload, space, chosen), workload.weights)
+    options = options_of(objective_of(how), how.budget, seed, how.between_layers)
     mapper = with_effort(create_mapper(how.mapper or DEFAULT_MAPPER), options.budget)
-    evaluator = DesignEvaluator(_with_ports(how, space), loaded, mapper, options)
+    evaluator = DesignEvaluator(with_ports(space, how.timing_table, how.dram_ports), loaded, mapper, options)
     return Judge(
         EventEvaluator(evaluator, how.timing_table) if how.timing == EVENT else evaluator,
         {
@@ -251,17 +225,23 @@ def _layer_judge(
             "weights": list(loaded.weights),
         },
         _mapper_record(mapper),
-        _layers_record(how, objective),
+        _layers_record(how, options.objective),
         f"{loaded.name}: {sum(len(n.operators) for n in loaded.networks)} operators, "
         f"{len(loaded.distinct_layers())} distinct layers, {loaded.macs / 1e9:.3g} GMACs, "
         f"{sum(n.weight_bytes for n in loaded.networks):,} bytes of weights",
     )
 
 
-def _chosen_workload(workload: WorkloadSpec, space: DesignSpace, chosen: Chosen) -> Workload:
+def options_of(objective: Objective, budget: Budget, seed: int, between: BetweenLayers) -> EvaluationOptions:
+    """How layers are mapped and networks summed."""
+    return EvaluationOptions(objective, budget, seed, rules=between.rules(), activation_bytes=between.activation_bytes)
+
+
+def chosen_networks(workload: WorkloadSpec, space: DesignSpace, chosen: Chosen) -> list[Network]:
+    """The networks of a space with choices, at the precision and with the zeros that were chosen."""
     choices = space.choices  # type: ignore[attr-defined]  # only a space with choices has a `Chosen`
     wider = partial_bits(choices, chosen, space.bits, space.partial_bits)
-    return Workload.of([chosen.network(n) for n in load_networks(workload, space, wider)], workload.weights)
+    return [chosen.network(n) for n in load_networks(workload, space, wider)]
 
 
 def _serving_judge(
@@ -275,14 +255,10 @@ def _serving_judge(
     if chosen is not None:
         asked = asked.at(chosen.precision, chosen.zeros)
         wider = partial_bits(space.choices, chosen, space.bits, wider)  # type: ignore[attr-defined]
-    objective = Objective.EDP if how.objective is None else Objective.parse(how.objective)
-    between = how.between_layers
-    options = EvaluationOptions(
-        objective, how.budget, seed, rules=between.rules(), activation_bytes=between.activation_bytes
-    )
+    options = options_of(objective_of(how), how.budget, seed, how.between_layers)
     mapper = with_effort(create_mapper(how.mapper or DEFAULT_MAPPER), options.budget)
     return Judge(
-        ServingEvaluator(_with_ports(how, space), asked, mapper, options, wider),
+        ServingEvaluator(with_ports(space, how.timing_table, how.dram_ports), asked, mapper, options, wider),
         {
             **workload.record(),
             "names": [asked.name],
@@ -290,7 +266,7 @@ def _serving_judge(
             "weights": [1.0],
         },
         _mapper_record(mapper),
-        _layers_record(how, objective),
+        _layers_record(how, options.objective),
         f"{asked.name} served: batch {asked.batch} on {asked.chips.count} chips, {asked.mean_output:g} output tokens a request; "
         "latency is the time per output token, energy that of one",
     )
@@ -325,10 +301,14 @@ def _layers_record(how: JudgeSpec, objective: Objective) -> EvaluationRecord:
     }
 
 
-def _with_ports(how: JudgeSpec, space: DesignSpace) -> DesignSpace:
-    if how.timing == EVENT and is_generated(how.timing_table):
-        return WithMachinePorts(space, load_timing(str(how.timing_table)))
-    return space if how.dram_ports is None else WithDramPorts(space, Ports(how.dram_ports))
+_JUDGES: dict[str, Callable[[WorkloadSpec, JudgeSpec, DesignSpace, int], Judge]] = {
+    "layers": _layer_judge,
+    "soma": soma_judge,
+    "fused": fused_judge,
+    "cosma": cosma_judge,
+    "segments": segments_judge,
+}
+"""By scheduler."""
 
 
 def load_networks(workload: WorkloadSpec, space: DesignSpace, partial_bits: int | None = None) -> list[Network]:

@@ -14,9 +14,9 @@ from codesign.core.json_types import JsonObject
 from codesign.core.point import PointValue
 from codesign.core.specs import spec_to_json
 from codesign.cost.cost import Infeasible
-from codesign.evaluation.design import Evaluation, area_of, judged
+from codesign.evaluation.design import Evaluation, judged
 from codesign.evaluation.detail import FusedDetail
-from codesign.evaluation.metrics import JudgedMetric, Metrics
+from codesign.evaluation.metrics import JudgedMetric, Metrics, area_of
 from codesign.evaluation.records import FusedRecord
 from codesign.scheduling.segments.bound import SegmentBound, bound_of
 from codesign.scheduling.segments.energy_parts import energy_parts_pj

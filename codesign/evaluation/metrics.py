@@ -3,8 +3,12 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from codesign.core.errors import unknown_name
+from codesign.core.errors import UserError, unknown_name
+
+if TYPE_CHECKING:
+    from codesign.arch.architecture import Architecture
 
 OBJECTIVES: dict[str, str] = {
     "latency": "latency_s",
@@ -81,6 +85,28 @@ class Metrics:
             "leakage_w": self.leakage_w,
             **dict(self.own),
         }
+
+
+def area_of(architecture: "Architecture") -> float:
+    """Area of a design in mm2.
+
+    Raises:
+        UserError: It has none.
+    """
+    area = architecture.area_mm2
+    if area is None:
+        raise UserError(
+            "the design has no area: its technology fills in none",
+            where=f"architecture {architecture.name!r}",
+            hint="name a technology that has areas, or give every level an `area_mm2`",
+        )
+    return area
+
+
+def metrics_of_sums(architecture: "Architecture", cycles: float, clock_hz: float, dynamic_pj: float) -> Metrics:
+    """Metrics of a design from the cycles and the dynamic energy of everything it ran; leakage over that time is added."""
+    latency_s, leakage_w = cycles / clock_hz, architecture.leakage_w
+    return Metrics(latency_s, dynamic_pj * 1e-12 + leakage_w * latency_s, area_of(architecture), leakage_w)
 
 
 def unit_of(metric: str) -> str:

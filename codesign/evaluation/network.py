@@ -6,6 +6,7 @@ The rules are E1-E6 in docs/reference/evaluation.md; what each operator moves an
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 from codesign.arch.architecture import Architecture, LevelKind
 from codesign.core.errors import UserError
@@ -14,7 +15,7 @@ from codesign.core.json_types import JsonObject
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import COMPUTE, Cost, Infeasible
 from codesign.evaluation.detail import LayersDetail
-from codesign.evaluation.metrics import Metrics
+from codesign.evaluation.metrics import Metrics, area_of, metrics_of_sums
 from codesign.evaluation.records import DetailRecord, LayerRecord, VectorRecord
 from codesign.mappers.protocol import Mapper, MapResult
 from codesign.mappers.ranged import RangedMapper
@@ -25,14 +26,7 @@ from codesign.mapping.mapping import Mapping
 from codesign.workloads.computation import Computation
 from codesign.workloads.files import computation_to_json
 from codesign.workloads.network import Network, Operator
-from codesign.workloads.traffic import (
-    Activations,
-    OperatorTraffic,
-    TrafficRules,
-    Weights,
-    kept_tensors,
-    operator_traffic,
-)
+from codesign.workloads.traffic import Activations, TrafficRules, Weights, kept_tensors, operator_traffic
 from codesign.workloads.workload import Workload
 
 
@@ -176,12 +170,7 @@ class VectorResult:
 
     def to_json(self) -> VectorRecord:
         """The fields as plain values that JSON can hold."""
-        return {
-            "latency_cycles": self.latency_cycles,
-            "energy_pj": self.energy_pj,
-            "dram_bytes": self.dram_bytes,
-            "operations": self.operations,
-        }
+        return cast(VectorRecord, dict(vars(self)))
 
 
 @dataclass(frozen=True)
@@ -243,15 +232,11 @@ def evaluate_workload(
     """
     options = options or EvaluationOptions()
     workload = workload if isinstance(workload, Workload) else Workload.of([workload])
-    area_mm2 = architecture.area_mm2
-    if area_mm2 is None:
-        raise UserError("some part has no area", where=f"architecture {architecture.name!r}", hint="name a technology")
+    area_of(architecture)  # refused before anything is searched
     found = run_workload(workload, architecture, mapper, options)
     if isinstance(found, Infeasible):
         return found
-    latency_s = found.latency_cycles / architecture.clock_hz
-    energy_j = found.dynamic_pj * 1e-12 + architecture.leakage_w * latency_s
-    metrics = Metrics(latency_s, energy_j, area_mm2, architecture.leakage_w)
+    metrics = metrics_of_sums(architecture, found.latency_cycles, architecture.clock_hz, found.dynamic_pj)
     return WorkloadResult(metrics, found.layers, found.vector, found.evaluated)
 
 
@@ -478,15 +463,11 @@ def _vector_result(workload: Workload, architecture: Architecture, options: Eval
             if not operator.is_vector:
                 continue  # its functions run while results are drained, at no extra time
             compute = item.operations / lanes
-            read, written = _vector_bytes(item)
-            busy = max(compute, dram.busy_cycles(read * 8 / dram.word_bits, written * 8 / dram.word_bits))
+            read, written = item.input_bytes + item.parameter_bytes, item.output_bytes
+            words_read, words_written = read * 8 / dram.word_bits, written * 8 / dram.word_bits
+            busy = max(compute, dram.busy_cycles(words_read, words_written))
             cycles += weight * math.ceil(busy)
             moved += weight * (read + written)
             if dram.energy is not None:
-                words_read, words_written = read * 8 / dram.word_bits, written * 8 / dram.word_bits
                 energy += weight * (words_read * dram.energy.read_pj + words_written * dram.energy.update_pj)
     return VectorResult(cycles, energy, moved, operations)
-
-
-def _vector_bytes(item: OperatorTraffic) -> tuple[int, int]:
-    return item.input_bytes + item.parameter_bytes, item.output_bytes

@@ -1,7 +1,7 @@
-"""What a place to evaluate designs is; this process as one; and what worker processes hold."""
+"""What a place to evaluate designs is, and this process as one."""
 
 from collections.abc import Callable
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from codesign.core.point import Point
 
@@ -20,6 +20,9 @@ class Pool(Protocol[R]):
 
     def collect(self) -> list[tuple[Point, R]]:
         """Wait until at least one design is done and return all that are."""
+
+    def ready(self) -> list[tuple[Point, R]]:
+        """What is finished by now, without waiting."""
 
 
 class SerialPool(Generic[R]):
@@ -40,20 +43,6 @@ class SerialPool(Generic[R]):
         point = self._queue.pop(0)
         return [(point, self._evaluate(point))]
 
-
-_evaluator: Callable[[Point], Any] | None = None
-
-
-def start_worker(evaluate: Callable[[Point], Any]) -> None:
-    """Called once in every worker process."""
-    import signal
-
-    global _evaluator  # a worker process holds exactly one evaluator for its whole life
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
-    _evaluator = evaluate
-
-
-def evaluate_here(point: Point) -> Any:
-    """Evaluate a design in a worker process."""
-    assert _evaluator is not None
-    return _evaluator(point)
+    def ready(self) -> list[tuple[Point, R]]:
+        """See `Pool`; nothing is finished that was not collected."""
+        return []

@@ -9,24 +9,16 @@ from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
 from codesign.core.point import Point
 from codesign.cost.cost import Infeasible, evaluate
-from codesign.evaluation.choices import Choices, partial_bits
-from codesign.evaluation.design import (
-    AS_BUILT,
-    DesignSpace,
-    SpaceWithChoices,
-    WithDramPorts,
-    load_design_space,
-    space_of_record,
-)
-from codesign.evaluation.generated import WithMachinePorts, is_generated
-from codesign.evaluation.judges import load_networks
+from codesign.evaluation.choices import Choices
+from codesign.evaluation.design import DesignSpace, SpaceWithChoices, load_design_space, space_of_record
+from codesign.evaluation.generated import with_ports
+from codesign.evaluation.judges import chosen_networks, load_networks, options_of
 from codesign.evaluation.network import EvaluationOptions, MappedLayer
 from codesign.evaluation.records import ConfigRecord, DetailRecord
 from codesign.evaluation.specification import BetweenLayers, WorkloadSpec
 from codesign.mappers.protocol import Mapper
 from codesign.mappers.registry import create as create_mapper
 from codesign.mapping.files import mapping_from_json
-from codesign.timing.table import load_timing
 from codesign.workloads.files import computation_from_json
 from codesign.workloads.network_json import content_hash
 from codesign.workloads.workload import Workload
@@ -62,11 +54,8 @@ def recorded_space(config: ConfigRecord, space: str | None = None) -> DesignSpac
     if "scheduler" in config["evaluation"]:
         return found  # whole networks read DRAM as one channel
     # studies that do not say were made when every level had a port each for reads and writes
-    table = config["evaluation"].get("timing_table")
-    if is_generated(table):
-        return WithMachinePorts(found, load_timing(str(table)))
-    ports = config["evaluation"].get("dram_ports", Ports.SEPARATE.value)
-    return found if ports == AS_BUILT else WithDramPorts(found, Ports(ports))
+    recorded = config["evaluation"]
+    return with_ports(found, recorded.get("timing_table"), recorded.get("dram_ports", Ports.SEPARATE.value))
 
 
 def replay_layers(space: DesignSpace, architecture: Architecture, detail: DetailRecord) -> tuple[MappedLayer, ...]:
@@ -116,9 +105,7 @@ def recorded_workload(config: ConfigRecord, space: DesignSpace, point: Point | N
             raise UserError(f"network {name!r} is not the one the study judged: its contents have changed")
     choices = getattr(space, "choices", None)
     if choices is not None:
-        chosen = choices.of(point or {})
-        wider = partial_bits(choices, chosen, space.bits, space.partial_bits)
-        networks = [chosen.network(n) for n in load_networks(asked, space, wider)]
+        networks = chosen_networks(asked, space, choices.of(point or {}))
     return Workload.of(networks, tuple(recorded["weights"]))
 
 
@@ -132,10 +119,5 @@ def recorded_options(config: ConfigRecord) -> EvaluationOptions:
     """How a study's layers were mapped and its networks summed."""
     recorded = config["evaluation"]
     between = BetweenLayers(recorded["activations"], recorded["activation_bytes"], recorded["resident_weights"])
-    return EvaluationOptions(
-        objective=Objective.parse(recorded["objective"]),
-        budget=Budget(recorded["time_limit_s"], recorded["evaluations"]),
-        seed=config["seed"],
-        rules=between.rules(),
-        activation_bytes=between.activation_bytes,
-    )
+    budget = Budget(recorded["time_limit_s"], recorded["evaluations"])
+    return options_of(Objective.parse(recorded["objective"]), budget, config["seed"], between)

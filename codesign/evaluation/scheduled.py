@@ -8,9 +8,9 @@ from codesign.arch.architecture import Architecture
 from codesign.core.goals import Objective
 from codesign.core.point import PointValue
 from codesign.cost.cost import Infeasible
-from codesign.evaluation.design import Evaluation, judged, metrics_of_sums
+from codesign.evaluation.design import Evaluation, judged
 from codesign.evaluation.detail import FusedDetail
-from codesign.evaluation.metrics import Metrics
+from codesign.evaluation.metrics import Metrics, metrics_of_sums
 from codesign.evaluation.records import FusedRecord
 from codesign.scheduling.soma.evaluator import Invalid, Problem
 from codesign.scheduling.soma.model.cut_layers import cut_wide_layers

@@ -1,20 +1,23 @@
 """Judges that schedule networks as wholes: by SoMa, as trees of segments on many cores, fused, or by COSMA's traffic."""
 
 import hashlib
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
-from codesign.evaluation.choices import Chosen
-from codesign.evaluation.design import DesignSpace
+from codesign.core.json_types import JsonObject
+from codesign.core.point import Point
+from codesign.evaluation.design import DesignSpace, Evaluation
 from codesign.evaluation.judge import Judge
-from codesign.evaluation.records import WorkloadRecord
+from codesign.evaluation.records import EvaluationRecord, WorkloadRecord
 from codesign.evaluation.specification import SEGMENTS, BetweenLayers, JudgeSpec, WorkloadSpec
 
 if TYPE_CHECKING:
     from codesign.scheduling.cosma.objective import Quantity
     from codesign.scheduling.soma.model.load import Source
+
+N = TypeVar("N")
 
 COSMA_TIME_LIMIT_S = 10.0
 FUSED_TIME_LIMIT_S = 20.0
@@ -29,9 +32,8 @@ class _Named(Protocol):
         """The judge's name as studies record it."""
 
 
-def soma_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed: int, chosen: Chosen | None) -> Judge:
+def soma_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed: int) -> Judge:
     """Judge designs by SoMa's schedules of whole networks on its accelerator template."""
-    assert chosen is None  # `space_with_choices` refuses choices here
     from codesign.evaluation.scheduled import ScheduledEvaluator, TemplateSpace
     from codesign.scheduling.soma.search.two_stages import SearchOptions
 
@@ -42,33 +44,21 @@ def soma_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed:
         )
     _refuse_layer_fields(how)
     sources, batch = _graphs(workload)
-    weights = workload.all_weights
+    graphs = [source.graph for source in sources]
     options = SearchOptions(how.budget, seed=seed)
-    objective = _objective(how)
-    graphs = tuple((source.graph, weight) for source, weight in zip(sources, weights, strict=True))
-    evaluator = ScheduledEvaluator(space, graphs, batch, objective, options)
-    names = [source.graph.name for source in sources]
-    operators = sum(len(s.graph.layers) for s in sources)
-    return Judge(
-        evaluator,
-        _record(workload, [source.graph for source in sources]),
+    objective = objective_of(how)
+    return _judge(
+        ScheduledEvaluator(space, _weighted(graphs, workload), batch, objective, options),
+        _record(workload, graphs),
         {"name": "soma", "chains": options.chains},
-        {
-            "scheduler": "soma",
-            "objective": objective.value,
-            "time_limit_s": how.time_limit_s,
-            "evaluations": how.evaluations,
-        },
-        f"{' + '.join(names)}: {operators} operators, {sum(s.batch * s.graph.macs for s in sources) / 1e9:.3g} GMACs, "
-        f"{sum(s.graph.weight_bytes for s in sources):,} bytes of weights; fused and scheduled as a whole",
+        {"objective": objective.value, "time_limit_s": how.time_limit_s, "evaluations": how.evaluations},
+        f"{sum(len(graph.layers) for graph in graphs)} operators, {_giga_macs(sources)} GMACs, "
+        f"{sum(graph.weight_bytes for graph in graphs):,} bytes of weights; fused and scheduled as a whole",
     )
 
 
-def segments_judge(
-    workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed: int, chosen: Chosen | None
-) -> Judge:
+def segments_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed: int) -> Judge:
     """Judge systems of many cores by trees of segments of whole networks."""
-    assert chosen is None  # `space_with_choices` refuses choices here
     from codesign.evaluation.many_cores import SegmentsEvaluator, SystemSpace
     from codesign.scheduling.segments.network_layers import segment_network
     from codesign.scheduling.segments.scheduler import settings_for
@@ -80,31 +70,21 @@ def segments_judge(
         )
     _refuse_layer_fields(how)
     sources, batch = _graphs(workload)
-    objective = _objective(how)
-    weights = workload.all_weights
-    networks = tuple((segment_network(s.graph), weight) for s, weight in zip(sources, weights, strict=True))
+    objective = objective_of(how)
+    networks = [segment_network(source.graph) for source in sources]
     settings = settings_for(objective, how.budget, seed)
-    evaluator = SegmentsEvaluator(space, networks, batch, settings)
-    names = [source.graph.name for source in sources]
-    return Judge(
-        evaluator,
+    return _judge(
+        SegmentsEvaluator(space, _weighted(networks, workload), batch, settings),
         _record(workload, [source.graph for source in sources]),
         {"name": SEGMENTS},
-        {
-            "scheduler": SEGMENTS,
-            "objective": objective.value,
-            "time_limit_s": how.time_limit_s,
-            "evaluations": settings.steps,
-        },
-        f"{' + '.join(names)}: {sum(len(n.layers) for n, _ in networks)} layers, "
-        f"{sum(s.batch * s.graph.macs for s in sources) / 1e9:.3g} GMACs, batch {evaluator.batch}; "
+        {"objective": objective.value, "time_limit_s": how.time_limit_s, "evaluations": settings.steps},
+        f"{sum(len(n.layers) for n in networks)} layers, {_giga_macs(sources)} GMACs, batch {batch}; "
         "scheduled as trees of pipelines on systems of many cores",
     )
 
 
-def fused_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed: int, chosen: Chosen | None) -> Judge:
+def fused_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed: int) -> Judge:
     """Judge designs by fused schedules of whole networks, with every operator's own mapping."""
-    assert chosen is None  # `space_with_choices` refuses choices here
     from codesign.evaluation.fused_networks import FusedEvaluator
     from codesign.workloads.load import load_network
 
@@ -115,25 +95,19 @@ def fused_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed
         load_network(name, bits=space.bits, partial_bits=space.partial_bits, fuse=False, **workload.lengths_of(name))
         for name in workload.networks
     ]
-    weights = workload.all_weights
-    objective = _objective(how)
-    evaluator = FusedEvaluator(
-        space, tuple(zip(networks, weights, strict=True)), objective, Budget(how.time_limit_s or FUSED_TIME_LIMIT_S)
-    )
-    names = [network.name for network in networks]
-    return Judge(
-        evaluator,
+    objective, limit_s = objective_of(how), how.time_limit_s or FUSED_TIME_LIMIT_S
+    return _judge(
+        FusedEvaluator(space, _weighted(networks, workload), objective, Budget(limit_s)),
         _record(workload, networks),
         {"name": "fused"},
-        {"scheduler": "fused", "objective": objective.value, "time_limit_s": evaluator.budget.time_limit_s},
-        f"{' + '.join(names)}: {sum(len(n.operators) for n in networks)} operators, "
-        f"{sum(n.macs for n in networks) / 1e9:.3g} GMACs; fused with every operator's own mapping, proven or with its gap",
+        {"objective": objective.value, "time_limit_s": limit_s},
+        f"{sum(len(n.operators) for n in networks)} operators, {sum(n.macs for n in networks) / 1e9:.3g} GMACs; "
+        "fused with every operator's own mapping, proven or with its gap",
     )
 
 
-def cosma_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed: int, chosen: Chosen | None) -> Judge:
+def cosma_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed: int) -> Judge:
     """Judge designs by off-chip traffic of the best order and spills."""
-    assert chosen is None  # `space_with_choices` refuses choices here
     from codesign.evaluation.traffic import TrafficEvaluator
     from codesign.scheduling.cosma.load import load_graph
     from codesign.scheduling.cosma.solve import Effort
@@ -147,17 +121,35 @@ def cosma_judge(workload: WorkloadSpec, how: JudgeSpec, space: DesignSpace, seed
         for name in workload.networks
     ]
     effort = Effort(time_limit_s=how.time_limit_s or COSMA_TIME_LIMIT_S, seed=seed)
-    weights = workload.all_weights
-    evaluator = TrafficEvaluator(space, tuple(zip(graphs, weights, strict=True)), quantity, effort)
-    names = [graph.name for graph in graphs]
-    operators = sum(len(g.operators) for g in graphs)
-    return Judge(
-        evaluator,
+    return _judge(
+        TrafficEvaluator(space, _weighted(graphs, workload), quantity, effort),
         _record(workload, graphs),
         {"name": "cosma"},
-        {"scheduler": "cosma", "objective": quantity.value, "time_limit_s": effort.time_limit_s},
-        f"{' + '.join(names)}: {operators} operators, {sum(g.macs for g in graphs) / 1e9:.3g} GMACs; off-chip traffic of the best order and spills",
+        {"objective": quantity.value, "time_limit_s": effort.time_limit_s},
+        f"{sum(len(g.operators) for g in graphs)} operators, {sum(g.macs for g in graphs) / 1e9:.3g} GMACs; "
+        "off-chip traffic of the best order and spills",
     )
+
+
+def _judge(
+    evaluate: Callable[[Point], Evaluation],
+    workload: WorkloadRecord,
+    mapper: JsonObject,
+    evaluation: EvaluationRecord,
+    headline: str,
+) -> Judge:
+    """A judge by the scheduler that the mapper's record names; the headline is what follows the networks' names."""
+    recorded: EvaluationRecord = {"scheduler": str(mapper["name"]), **evaluation}
+    return Judge(evaluate, workload, mapper, recorded, f"{' + '.join(workload['names'])}: {headline}")
+
+
+def _weighted(networks: Sequence[N], workload: WorkloadSpec) -> tuple[tuple[N, float], ...]:
+    """Networks, each with how often it runs."""
+    return tuple(zip(networks, workload.all_weights, strict=True))
+
+
+def _giga_macs(sources: "Sequence[Source]") -> str:
+    return f"{sum(s.batch * s.graph.macs for s in sources) / 1e9:.3g}"
 
 
 def _traffic_quantity(name: str | None) -> "Quantity":
@@ -188,7 +180,8 @@ def _graphs(workload: WorkloadSpec) -> "tuple[list[Source], int]":
     return sources, batches.pop()
 
 
-def _objective(how: JudgeSpec) -> Objective:
+def objective_of(how: JudgeSpec) -> Objective:
+    """What mappings and schedules minimise unless they are COSMA's."""
     return Objective.EDP if how.objective is None else Objective.parse(how.objective)
 
 

@@ -7,9 +7,9 @@ from typing import final
 from codesign.arch.architecture import Architecture
 from codesign.core.point import PointValue
 from codesign.cost.cost import Infeasible
-from codesign.evaluation.design import DesignSpace, Evaluation, area_of, judged
+from codesign.evaluation.design import DesignSpace, Evaluation, judged
 from codesign.evaluation.detail import ServingDetail
-from codesign.evaluation.metrics import JudgedMetric, Metrics
+from codesign.evaluation.metrics import JudgedMetric, Metrics, area_of
 from codesign.evaluation.network import EvaluationOptions
 from codesign.evaluation.records import ServingRecord
 from codesign.evaluation.serving_phases import Phase, PhaseJudge

@@ -18,7 +18,7 @@ from codesign.cost.cost import Infeasible
 from codesign.evaluation.network import LayerResult
 from codesign.evaluation.serving_stages import Part, StageRun, StageSource, part_of
 from codesign.timing.cores.collectives import all_reduce_s, send_s
-from codesign.timing.cores.system import system_of
+from codesign.timing.cores.system import CoreSystem, system_of
 from codesign.workloads.computation import Computation
 from codesign.workloads.serving import ServingSpec
 from codesign.workloads.zoo.language_models import Span
@@ -180,17 +180,19 @@ class PhaseJudge:
 
     def _sum_s(self, size: float) -> float:
         """One sum over the chips of a stage: by the system's own links where the specification gives none (rule V8)."""
-        chips = self.spec.chips
-        if self.system is not None and self.system.has("link_start_s") and chips.has_default_links:
-            return all_reduce_s(self.system, size, chips.tensor)
-        return chips.all_reduce_s(size)
+        chips, known = self.spec.chips, self._known_links
+        return chips.all_reduce_s(size) if known is None else all_reduce_s(known, size, chips.tensor)
 
     def _send_s(self, part: Part) -> float:
         """A tensor to the next stage; links as of `_sum_s`."""
-        chips, size = self.spec.chips, self._size(part)
-        if self.system is not None and self.system.has("link_start_s") and chips.has_default_links:
-            return send_s(self.system, size, chips.tensor)
-        return chips.send_s(size)
+        chips, known, size = self.spec.chips, self._known_links, self._size(part)
+        return chips.send_s(size) if known is None else send_s(known, size, chips.tensor)
+
+    @property
+    def _known_links(self) -> CoreSystem | None:
+        """The system, if its links are known and the specification gives none."""
+        known = self.system is not None and self.system.has("link_start_s") and self.spec.chips.has_default_links
+        return self.system if known else None
 
     def _counted(
         self,

@@ -1,27 +1,16 @@
 """`--scheduler strongest`: the judge that proves most of what workload, space and budget allow (rule E9, docs/reference/evaluation.md)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Protocol, TypeVar
 
 import numpy as np
 
 from codesign.core.errors import UserError
 from codesign.evaluation.design import DesignSpace
 from codesign.evaluation.fused_networks import FusedEvaluator
+from codesign.evaluation.judge import Judge
 from codesign.evaluation.specification import JudgeSpec
 from codesign.scheduling.fused.network_operators import graph_of
-
-
-class Judging(Protocol):
-    """A judge, as far as is asked here."""
-
-    @property
-    def evaluate(self) -> object:
-        """From a design to its metrics."""
-
-
-J = TypeVar("J", bound=Judging)
 
 ORDER = ("fused", "soma", "layers")
 """Schedulers of whole networks before layers alone; proven ones before those that are searched."""
@@ -30,9 +19,7 @@ SAMPLES = 4
 """Designs on which the rules of the fused scheduler are tried."""
 
 
-def strongest(
-    makers: Mapping[str, Callable[[JudgeSpec], J]], how: JudgeSpec, space: DesignSpace
-) -> tuple[str, J, list[str]]:
+def strongest(make: Callable[[JudgeSpec], Judge], how: JudgeSpec, space: DesignSpace) -> tuple[str, Judge, list[str]]:
     """The first judge of `ORDER` that takes the workload on the space within the budget: its name, itself, why those before it do not.
 
     Raises:
@@ -41,14 +28,14 @@ def strongest(
     passed: list[str] = []
     for name in ORDER[:-1]:
         try:
-            judge = makers[name](replace(how, scheduler=name))
+            judge = make(replace(how, scheduler=name))
             if isinstance(judge.evaluate, FusedEvaluator):
                 _check_rules(judge.evaluate, space)
         except UserError as error:
             passed.append(f"{name}: {error.args[0]}")
         else:
             return name, judge, passed
-    return ORDER[-1], makers[ORDER[-1]](replace(how, scheduler=ORDER[-1])), passed
+    return ORDER[-1], make(replace(how, scheduler=ORDER[-1])), passed
 
 
 def _check_rules(evaluator: FusedEvaluator, space: DesignSpace) -> None:

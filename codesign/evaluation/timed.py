@@ -85,10 +85,6 @@ def _only_tiles(architecture: Architecture, timing: Timing) -> bool:
     return plain and all(level.dram is None and level.fanout.mesh is None for level in architecture.levels)
 
 
-def _analytic(cost: Cost, objective: Objective) -> float:
-    return objective.score(energy_pj=cost.energy_pj, latency_cycles=cost.latency_cycles)
-
-
 def rank_by_events(
     computation: Computation,
     architecture: Architecture,
@@ -121,7 +117,7 @@ def rank_by_events(
             cost = evaluate(computation, architecture, mapping, reuse=reuse)
             if isinstance(cost, Cost):
                 known[mapping] = cost
-    best = sorted(known.items(), key=lambda item: _analytic(item[1], objective))[:candidates]
+    best = sorted(known.items(), key=lambda item: objective.of(item[1]))[:candidates]
     timing = timing_for(architecture) if timing is None else timing
     found: list[Candidate] = []
     refusal: UserError | None = None
@@ -135,7 +131,7 @@ def rank_by_events(
             found.append(Candidate(mapping, cost, run))
     if refusal is not None and not found:
         raise refusal
-    return sorted(found, key=lambda c: (c.value(objective), _analytic(c.cost, objective)))
+    return sorted(found, key=lambda c: (c.value(objective), objective.of(c.cost)))
 
 
 @final
@@ -178,27 +174,17 @@ class EventMapper:
             return first
         ordered = any(item.order for item in problem.constraints.levels)
         pool = mappings if ordered else [*mappings, *(m for mapping in mappings for m in exchanges(mapping))]
-        ranked = rank_by_events(
-            problem.computation,
-            problem.architecture,
-            pool,
-            objective,
-            timing=self.timing,
-            candidates=self.candidates,
-            reuse=reuse,
-        )
+        given = problem.computation, problem.architecture
+        ranked = rank_by_events(*given, pool, objective, timing=self.timing, candidates=self.candidates, reuse=reuse)
         if not ranked:
-            return (
-                first
-                if (refused := self._refused(problem, mappings[0], reuse)) is None
-                else replace(first, mapping=None, cost=None, infeasible=refused)
-            )
+            refused = self._refused(problem, mappings[0], reuse)
+            return first if refused is None else replace(first, mapping=None, cost=None, infeasible=refused)
         walked, scored = self._walk(problem, ranked, objective, budget, seed, reuse)
-        won = min((*ranked, *walked), key=lambda c: (c.value(objective), _analytic(c.cost, objective)))
+        won = min((*ranked, *walked), key=lambda c: (c.value(objective), objective.of(c.cost)))
         proof, gap = self._proof(problem, first, won, objective)
         mapping = won.mapping
         if self.timing is not None and self.timing.overlap is Overlap.GENERATED:
-            mapping = in_layouts(problem.computation, problem.architecture, won.mapping, self.timing)
+            mapping = in_layouts(*given, won.mapping, self.timing)
         return replace(
             first,
             mapping=mapping,
@@ -209,9 +195,12 @@ class EventMapper:
             gap=gap,
         )
 
+    def _timing(self, problem: MappingProblem) -> Timing:
+        return timing_for(problem.architecture) if self.timing is None else self.timing
+
     def _refused(self, problem: MappingProblem, mapping: Mapping, reuse: Reuse) -> Infeasible | None:
         """Why the machine runs no such mapping, as where its sums are wider than the model's words; None where it does."""
-        timing = timing_for(problem.architecture) if self.timing is None else self.timing
+        timing = self._timing(problem)
         reason = timed_run(problem.computation, problem.architecture, mapping, timing, reuse=reuse)
         return reason if isinstance(reason, Infeasible) else None
 
@@ -225,7 +214,7 @@ class EventMapper:
         reuse: Reuse,
     ) -> tuple[list[Candidate], int]:
         """The best mapping that annealing by simulated cycles meets from the best candidates, and mappings scored."""
-        timing = timing_for(problem.architecture) if self.timing is None else self.timing
+        timing = self._timing(problem)
         if (
             self.walks < 1
             or problem.imperfect
@@ -248,13 +237,12 @@ class EventMapper:
         self, problem: MappingProblem, first: MapResult, won: Candidate, objective: Objective
     ) -> tuple[Proof, float | None]:
         """What is known of the simulated objective: no mapping is below what the analytical search has proven (K3)."""
-        timing = timing_for(problem.architecture) if self.timing is None else self.timing
-        if not _only_tiles(problem.architecture, timing):
+        if not _only_tiles(problem.architecture, self._timing(problem)):
             same = won.mapping == first.mapping
             return (first.proof, first.gap) if same else (Proof.NONE, None)
         if first.proof is Proof.NONE or first.cost is None or first.padding is not None:
             return Proof.NONE, None
-        bound = _analytic(first.cost, objective) / (1.0 + (first.gap or 0.0))
+        bound = objective.of(first.cost) / (1.0 + (first.gap or 0.0))
         gap = max(0.0, won.value(objective) / bound - 1.0)
         return (Proof.GAP, gap) if gap > _ROUNDED else (Proof.OPTIMAL, 0.0)
 
@@ -264,8 +252,7 @@ class EventMapper:
         """The inner mapper's result, with alternatives where it has a way to give them."""
         inner, further = self.inner, self.candidates - 1
         if isinstance(inner, ExactMapper):
-            timing = timing_for(problem.architecture) if self.timing is None else self.timing
-            buffers = tile_buffers(timing, problem.architecture)
+            buffers = tile_buffers(self._timing(problem), problem.architecture)
             return map_with_room(inner, problem, objective, buffers, further, budget=budget, seed=seed, reuse=reuse)
         if isinstance(inner, AnnealingMapper):
             inner = replace(inner, alternatives=further)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from codesign.arch.architecture import Architecture
 from codesign.core.goals import Budget, Proof
 from codesign.cost.cost import Infeasible
-from codesign.evaluation.metrics import Metrics
+from codesign.evaluation.metrics import Metrics, metrics_of_sums
 from codesign.evaluation.network import EvaluationOptions, LayerResult, evaluate_workload
 from codesign.mappers.exact import ExactMapper, pareto
 from codesign.mapping.constraints import MappingProblem
@@ -63,12 +63,7 @@ def trade_offs(
         points, complete = _of_layer(layer, architecture, layer_budget or Budget())
         proven &= complete
         total = merged(total, repeated(points, layer.count), leakage_pj)
-    area = found.metrics.area_mm2
-    metrics = []
-    for cycles, energy_pj in total:
-        latency_s = float(cycles) / architecture.clock_hz
-        energy_j = float(energy_pj) * 1e-12 + architecture.leakage_w * latency_s
-        metrics.append(Metrics(latency_s, energy_j, area, architecture.leakage_w))
+    metrics = (metrics_of_sums(architecture, c, architecture.clock_hz, pj) for c, pj in total.tolist())
     return TradeOffs(tuple(metrics), proven)
 
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from codesign.arch.architecture import Architecture
 from codesign.core.point import PointValue
 from codesign.cost.cost import Infeasible
-from codesign.evaluation.design import BuildsArchitectures, Evaluation, judged, metrics_of_sums
+from codesign.evaluation.design import BuildsArchitectures, Evaluation, judged
 from codesign.evaluation.detail import TrafficDetail
-from codesign.evaluation.metrics import Metrics
+from codesign.evaluation.metrics import Metrics, metrics_of_sums
 from codesign.evaluation.records import TrafficRecord
 from codesign.scheduling.cosma.graph import OperatorGraph
 from codesign.scheduling.cosma.objective import (

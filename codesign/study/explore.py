@@ -16,7 +16,6 @@ from codesign.core.errors import UserError
 from codesign.core.interruption import Interruption
 from codesign.core.point import Point, PointValue
 from codesign.evaluation.design import Evaluation
-from codesign.evaluation.executors import ready_of
 from codesign.evaluation.faults import Fault
 from codesign.evaluation.parallel import Pool
 from codesign.evaluation.records import DetailRecord
@@ -143,7 +142,7 @@ class _Loop:
 
     def collect_finished(self) -> None:
         """Record what workers finished and nobody collected yet, as after Ctrl-C."""
-        self._record_all([(p, e) for p, e in ready_of(self._pool) if not isinstance(e, Fault)])
+        self._record_all([(p, e) for p, e in self._pool.ready() if not isinstance(e, Fault)])
 
     # ---- other processes -----------------------------------------------------------------------
 

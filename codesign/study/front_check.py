@@ -22,8 +22,8 @@ from codesign.bounds.vector import VectorWork
 from codesign.core.errors import UserError
 from codesign.core.point import Point
 from codesign.cost.cost import Infeasible, evaluate
-from codesign.evaluation.design import DesignEvaluator, metrics_of_sums
-from codesign.evaluation.metrics import OBJECTIVES
+from codesign.evaluation.design import DesignEvaluator
+from codesign.evaluation.metrics import OBJECTIVES, metrics_of_sums
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.files import mapping_from_json
 from codesign.study.run import PreparedStudy, prepare

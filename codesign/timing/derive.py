@@ -147,43 +147,30 @@ def _steps(nest: Nest, count: int, machine: Machine) -> _Steps:
     return _Steps(of_loop, factors, granule, steps, n_loops + 1)
 
 
-class _Processes(NamedTuple):
-    """The processes of a plan while they are put down, room for all: as in `Plan`, and ``role`` as `derive` returns it."""
-
-    kind: IntArray
-    resource: IntArray
-    depth: IntArray
-    by_step: IntArray
-    source: IntArray
-    early: FloatArray
-    latency: FloatArray
-    revisit: IntArray
-    active: IntArray
-    duration: FloatArray
-    share: FloatArray
-    needs: IntArray
-    role: IntArray
+@njit
+def _room(steps: _Steps, n_levels: int, n_tensors: int, in_flight: int) -> Plan:
+    """A plan of one phase with room for all processes, none put down; what no mapping asks for has no room."""
+    room, sides = 2 * n_levels * n_tensors + 2, 2 + 2 * n_levels
+    none, no_table = np.zeros(0, np.int64), np.zeros((0, 0))
+    return Plan(
+        steps.factors, 0, np.zeros(room, np.int64), np.full((room, sides), NOTHING, np.int64),
+        np.full(room, 2, np.int64), np.zeros(room, np.int64), np.full(room, NOTHING, np.int64), np.zeros(room),
+        np.zeros(room), none, np.zeros(room, np.int64), np.zeros((room, 1, steps.ways), np.int64),
+        np.zeros((room, 1, steps.ways)), np.zeros((room, 1, steps.ways, sides)), no_table,
+        np.zeros((room, room), np.int64), none, np.zeros(0), np.zeros(0), no_table, in_flight, none, 2 * n_levels + 2,
+    )  # fmt: skip
 
 
 @njit
-def _no_processes(n_levels: int, n_tensors: int, ways: int) -> _Processes:
-    room = 2 * n_levels * n_tensors + 2
-    sides = 2 + 2 * n_levels
-    return _Processes(
-        np.zeros(room, np.int64),
-        np.full((room, sides), NOTHING, np.int64),
-        np.full(room, 2, np.int64),
-        np.zeros(room, np.int64),
-        np.full(room, NOTHING, np.int64),
-        np.zeros(room),
-        np.zeros(room),
-        np.zeros(room, np.int64),
-        np.zeros((room, 1, ways), np.int64),
-        np.zeros((room, 1, ways)),
-        np.zeros((room, 1, ways, sides)),
-        np.zeros((room, room), np.int64),
-        np.zeros((room, 3), np.int64),
-    )
+def _put_down(p: Plan, n: int) -> Plan:
+    """The plan of the first n processes."""
+    return Plan(
+        p.factors, 0, p.kind[:n].copy(), p.resource[:n].copy(), p.depth[:n].copy(), p.by_step[:n].copy(),
+        p.source[:n].copy(), p.early[:n].copy(), p.latency[:n].copy(), np.zeros(n, np.int64), p.revisit[:n].copy(),
+        p.active[:n].copy(), p.duration[:n].copy(), p.share[:n].copy(), np.zeros((n, 1)), p.needs[:n, :n].copy(),
+        np.full(n, NOTHING, np.int64), np.zeros(0), np.zeros(0), np.zeros((n, n)), p.in_flight, np.zeros(n, np.int64),
+        p.resources,
+    )  # fmt: skip
 
 
 class _Words(NamedTuple):
@@ -202,13 +189,14 @@ class _Words(NamedTuple):
 
 
 class _Given(NamedTuple):
-    """What processes are derived from."""
+    """What processes are derived from, and what each is: ``role`` as `derive` returns it, with room for all."""
 
     kernel: Kernel
     nest: Nest
     machine: Machine
     steps: _Steps
     words: _Words
+    role: IntArray
 
 
 @njit
@@ -245,7 +233,7 @@ def _on_entering(way: int, full: int, moved: IntArray, steps: _Steps, retained: 
 
 
 @njit
-def _every_step(p: _Processes, k: int, ways: int, cycles: float, held: float) -> None:
+def _every_step(p: Plan, k: int, ways: int, cycles: float, held: float) -> None:
     """Process k runs on entering every step, `cycles` long, and holds its own resource for `held`."""
     for way in range(ways):
         if way != 1:
@@ -272,7 +260,7 @@ def _revisited(kernel: Kernel, nest: Nest, v: int, t: int, steps: _Steps) -> int
 
 
 @njit
-def _load(p: _Processes, k: int, given: _Given, t: int, outer: int, v: int) -> None:
+def _load(p: Plan, k: int, given: _Given, t: int, outer: int, v: int) -> None:
     """Put down process k: tiles of tensor t move from level `outer` to level v."""
     kernel, nest, machine, steps, words = given.kernel, given.nest, given.machine, given.steps, given.words
     is_output = t == nest.position.shape[1] - 1
@@ -282,7 +270,7 @@ def _load(p: _Processes, k: int, given: _Given, t: int, outer: int, v: int) -> N
     arrives = 1.0 * counts[v, t, FILLS]
     lent = counts[v, t, GIVEN] / kernel.use[v, INSTANCES]
     p.kind[k], p.depth[k] = LOAD, words.buffers[v]
-    p.role[k, 0], p.role[k, 1], p.role[k, 2] = t, v, 1 if is_output else 0
+    given.role[k, 0], given.role[k, 1], given.role[k, 2] = t, v, 1 if is_output else 0
     p.early[k], p.latency[k] = machine.level[v, EARLY], machine.level[outer, LATENCY]
     p.resource[k, 0], p.resource[k, 1] = 2 * outer, 2 * v + 1
     if lent > 0.0:
@@ -313,7 +301,7 @@ def _load(p: _Processes, k: int, given: _Given, t: int, outer: int, v: int) -> N
 
 
 @njit
-def _loads(p: _Processes, n: int, given: _Given, innermost: IntArray) -> int:
+def _loads(p: Plan, n: int, given: _Given, innermost: IntArray) -> int:
     """Put down the loads of every tensor, outer levels first; returns how many processes there are then.
 
     `innermost` receives each tensor's last load.
@@ -342,7 +330,7 @@ def _loads(p: _Processes, n: int, given: _Given, innermost: IntArray) -> int:
 
 
 @njit
-def _store(p: _Processes, k: int, given: _Given, inner: int, v: int) -> None:
+def _store(p: Plan, k: int, given: _Given, inner: int, v: int) -> None:
     """Put down process k: tiles of the output move from level `inner` to level v."""
     kernel, nest, machine, steps, words = given.kernel, given.nest, given.machine, given.steps, given.words
     output = nest.position.shape[1] - 1
@@ -350,7 +338,7 @@ def _store(p: _Processes, k: int, given: _Given, inner: int, v: int) -> None:
     full = moved_words(kernel, nest, inner, output, words.moved, words.travelled)
     p.kind[k], p.depth[k] = STORE, words.buffers[inner]
     p.by_step[k] = machine.level_int[inner, BY_STEP]
-    p.role[k, 0], p.role[k, 1] = output, inner
+    given.role[k, 0], given.role[k, 1] = output, inner
     p.latency[k] = machine.level[v, LATENCY]
     p.resource[k, 0] = 2 * v + 1
     old = 0.0
@@ -377,7 +365,7 @@ def _store(p: _Processes, k: int, given: _Given, inner: int, v: int) -> None:
 
 
 @njit
-def _stores(p: _Processes, n: int, given: _Given) -> int:
+def _stores(p: Plan, n: int, given: _Given) -> int:
     """Put down the stores of the output, inner boundaries first; returns how many processes there are then."""
     nest, machine = given.nest, given.machine
     n_levels, n_tensors = nest.position.shape
@@ -400,12 +388,12 @@ def _stores(p: _Processes, n: int, given: _Given) -> int:
 
 
 @njit
-def _array(p: _Processes, c: int, given: _Given) -> None:
+def _array(p: Plan, c: int, given: _Given) -> None:
     """Put down process c, the array's step: its own cycles, or those of the ports it streams through."""
     machine, steps, streamed = given.machine, given.steps, given.words.streamed
     n_levels = len(streamed)
     p.kind[c], p.resource[c, 0] = COMPUTE, 2 * n_levels
-    p.role[c, 0] = ARRAY
+    given.role[c, 0] = ARRAY
     cycles = 1.0 * steps.granule
     side = 1
     for v in range(n_levels):
@@ -425,7 +413,7 @@ def _array(p: _Processes, c: int, given: _Given) -> None:
 
 
 @njit
-def _share_ports(p: _Processes, n: int, machine: Machine) -> None:
+def _share_ports(p: Plan, n: int, machine: Machine) -> None:
     """Reads and writes of a shared port follow each other."""
     n_levels = len(machine.level_int)
     sides = p.resource.shape[1]
@@ -455,12 +443,13 @@ def derive(kernel: Kernel, nest: Nest, count: int, machine: Machine) -> tuple[Pl
     """
     n_levels, n_tensors = nest.position.shape
     steps = _steps(nest, count, machine)
-    given = _Given(kernel, nest, machine, steps, _words(kernel, nest, count, machine))
-    p = _no_processes(n_levels, n_tensors, steps.ways)
+    p = _room(steps, n_levels, n_tensors, machine.in_flight)
+    role = np.zeros((p.kind.shape[0], 3), np.int64)
+    given = _Given(kernel, nest, machine, steps, _words(kernel, nest, count, machine), role)
     n = 0
     if machine.whole[ISSUE] > 0.0:
         p.kind[0], p.resource[0, 0], p.depth[0] = LOAD, 2 * n_levels + 1, machine.queue
-        p.role[0, 0] = ISSUER
+        role[0, 0] = ISSUER
         _every_step(p, 0, steps.ways, machine.whole[ISSUE], -1.0)
         n = 1
     issuers = n
@@ -476,11 +465,4 @@ def derive(kernel: Kernel, nest: Nest, count: int, machine: Machine) -> tuple[Pl
     if issuers > 0:
         p.needs[c, 0] = 1
     _share_ports(p, n, machine)
-    plan = Plan(
-        steps.factors, 0, p.kind[:n].copy(), p.resource[:n].copy(), p.depth[:n].copy(), p.by_step[:n].copy(),
-        p.source[:n].copy(), p.early[:n].copy(), p.latency[:n].copy(), np.zeros(n, np.int64), p.revisit[:n].copy(),
-        p.active[:n].copy(), p.duration[:n].copy(), p.share[:n].copy(), np.zeros((n, 1)), p.needs[:n, :n].copy(),
-        np.full(n, NOTHING, np.int64), np.zeros(0), np.zeros(0), np.zeros((n, n)), machine.in_flight,
-        np.zeros(n, np.int64), 2 * n_levels + 2,
-    )  # fmt: skip
-    return plan, p.role[:n].copy()
+    return _put_down(p, n), given.role[:n].copy()

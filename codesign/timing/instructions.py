@@ -98,7 +98,8 @@ def run_instructions(
         if not done:
             raise
     total = whole_cycles(finish + run_cycles)
-    uses = tuple(_use(queue, state, wait, total) for queue, state, wait in zip(queues, states, waits, strict=True))
+    given = zip(queues, states, waits, strict=True)
+    uses = tuple(ResourceUse.of(queue, state.busy, wait, total) for queue, state, wait in given)
     bound = max(uses, key=lambda use: use.busy_cycles)
     complete = done == len(instructions)
     return Run(total, complete, uses, bound.resource, len(instructions), done, tuple(timeline), finish + run_cycles)
@@ -123,11 +124,6 @@ def _start(
     state.busy += instruction.cycles
     state.position += 1
     return start, state.free
-
-
-def _use(queue: str, state: _State, waits: dict[str, float], total: int) -> ResourceUse:
-    idle = max(0.0, total - state.busy - sum(waits.values()))
-    return ResourceUse(queue, state.busy, tuple(sorted(waits.items())), idle)
 
 
 def _cycle(instructions: Sequence[Instruction], states: Sequence[_State], end: Sequence[float]) -> str:

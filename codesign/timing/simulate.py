@@ -50,6 +50,12 @@ class ResourceUse:
     stalled: tuple[tuple[str, float], ...]
     idle_cycles: float
 
+    @classmethod
+    def of(cls, resource: str, busy_cycles: float, waits: dict[str, float], total: int) -> "ResourceUse":
+        """Of a run of so many cycles; `waits` are cycles by what the resource waited for."""
+        idle = max(0.0, total - busy_cycles - sum(waits.values()))
+        return cls(resource, busy_cycles, tuple(sorted(waits.items())), idle)
+
     def to_json(self) -> JsonObject:
         """The values that commands print as JSON."""
         return {"busy_cycles": self.busy_cycles, "stalled_on": dict(self.stalled), "idle_cycles": self.idle_cycles}
@@ -323,5 +329,4 @@ def _use(
             for j, cycles in enumerate(stalled[k]):
                 if cycles > 0:
                     waits[causes[j]] = waits.get(causes[j], 0.0) + float(cycles)
-    idle = max(0.0, total - float(held[r]) - sum(waits.values()))
-    return ResourceUse(resources[r], float(held[r]), tuple(sorted(waits.items())), idle)
+    return ResourceUse.of(resources[r], float(held[r]), waits, total)

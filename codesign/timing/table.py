@@ -138,7 +138,6 @@ IDEAL = Timing("ideal", overlap=Overlap.PERFECT)
 """The analytical model: no latencies, no waiting."""
 
 _LEVEL_CYCLES = ("read_startup_cycles", "write_startup_cycles", "latency_cycles", "early_release_cycles")
-_WHOLE_CYCLES = ("fill_drain_cycles", "issue_cycles", "run_cycles")
 
 
 def timing_from_json(value: Any, where: str) -> Timing:
@@ -165,16 +164,7 @@ def _read_level(value: Any, where: str) -> LevelTiming:
 
 def timing_to_json(timing: Timing) -> JsonObject:
     """What stands under `timing:`; `timing_from_json` gives the same table back."""
-    value: JsonObject = {"name": timing.name}
-    for key in ("source", "fitted_on"):
-        if getattr(timing, key):
-            value[key] = getattr(timing, key)
-    plain = Timing(timing.name)
-    for key in (*_WHOLE_CYCLES, "command_queue", "steps_in_flight", "batch_outputs"):
-        if getattr(timing, key) != getattr(plain, key):
-            value[key] = getattr(timing, key)
-    if timing.overlap is not plain.overlap:
-        value["overlap"] = timing.overlap.value
+    value = changed(timing, "levels", "constants")
     if timing.levels:
         value["levels"] = [changed(level) for level in timing.levels]
     if timing.constants:

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from codesign.core.errors import UserError
+from codesign.core.factors import divisors
 from codesign.cost.looptree import Loop, evaluate
 from codesign.mapping.looptree import Goal, Machine, Operand, Operator
 from codesign.verify.certificate import Certificate
@@ -204,7 +205,7 @@ class _Walk:
         for tile, found in start.items():
             states[tile, frozenset(), None] = [(0.0, *row[1:]) for row in found]
         done: dict[tuple[int, ...], list[tuple[float, ...]]] = {}
-        tiles = sorted(itertools.product(*(_divisors(t) for t in map(max, zip(*start, strict=True)))), reverse=True)
+        tiles = sorted(itertools.product(*(divisors(t) for t in map(max, zip(*start, strict=True)))), reverse=True)
         for tile in tiles:
             if time.process_time() > stop:
                 return {}
@@ -256,10 +257,6 @@ class _Walk:
             if not any(all(a <= b for a, b in zip(k, row, strict=True)) for k in kept):
                 kept.append(row)
         return kept
-
-
-def _divisors(n: int) -> list[int]:
-    return [d for d in range(1, n + 1) if n % d == 0]
 
 
 def _primes(n: int) -> list[int]:

@@ -6,19 +6,17 @@ from collections.abc import Callable
 
 from codesign.core.errors import UserError
 from codesign.core.json_types import JsonObject
+from codesign.verify import network
 from codesign.verify.certificate import RULES, Certificate
 from codesign.verify.certificate import from_document as uneven_from_document
 from codesign.verify.certificate import to_document as uneven_to_document
 from codesign.verify.checker import verify_uneven
+from codesign.verify.even import claims as even
 from codesign.verify.even.check import verify_even
-from codesign.verify.even.claims import EVEN_RULES, IMPERFECT_RULES, PLACE_RULES, EvenCertificate
-from codesign.verify.even.claims import from_document as even_from_document
-from codesign.verify.even.claims import to_document as even_to_document
-from codesign.verify.network import NETWORK_RULES, NetworkCertificate, verify_network
-from codesign.verify.network import from_document as network_from_document
-from codesign.verify.network import to_document as network_to_document
+from codesign.verify.even.claims import EvenCertificate
+from codesign.verify.network import NetworkCertificate, verify_network
 from codesign.verify.seal import SEAL, seal
-from codesign.verify.shape import AGAIN, EVEN, IMPERFECT, NETWORK, PLACES, UNEVEN, check_form
+from codesign.verify.shape import AGAIN, EVEN, IMPERFECT, NETWORK, PLACES, UNEVEN, Record, check_form
 from codesign.verify.verdict import Verdict
 
 CERTIFICATE = "codesign certificate 3"
@@ -27,16 +25,23 @@ CERTIFICATE = "codesign certificate 3"
 AnyCertificate = Certificate | EvenCertificate | NetworkCertificate
 """Of every set of rules."""
 
-_FORMS = {RULES: UNEVEN, EVEN_RULES: EVEN, IMPERFECT_RULES: IMPERFECT, PLACE_RULES: PLACES, NETWORK_RULES: NETWORK}
+_KINDS: dict[str, tuple[Record, Callable[[dict[str, object]], AnyCertificate]]] = {
+    RULES: (UNEVEN, uneven_from_document),
+    even.EVEN_RULES: (EVEN, even.from_document),
+    even.IMPERFECT_RULES: (IMPERFECT, even.from_document),
+    even.PLACE_RULES: (PLACES, even.from_document),
+    network.NETWORK_RULES: (NETWORK, network.from_document),
+}
+"""By set of rules the form of a document, and what reads it."""
 
 
 def certificate(given: AnyCertificate) -> JsonObject:
     """As a sealed document of lists, numbers and text."""
     match given:
         case EvenCertificate():
-            document = even_to_document(given, CERTIFICATE)
+            document = even.to_document(given, CERTIFICATE)
         case NetworkCertificate():
-            document = network_to_document(given, CERTIFICATE)
+            document = network.to_document(given, CERTIFICATE)
         case _:
             document = uneven_to_document(given, CERTIFICATE)
     return {**document, SEAL: seal(document)}
@@ -54,12 +59,13 @@ def restored(document: dict[str, object]) -> AnyCertificate:
             hint=AGAIN,
         )
     rules = document.get("rules")
-    if not isinstance(rules, str) or rules not in _FORMS:
-        known = ", ".join(f"'{name}'" for name in _FORMS)
+    if not isinstance(rules, str) or rules not in _KINDS:
+        known = ", ".join(f"'{name}'" for name in _KINDS)
         raise UserError(f"`rules` {rules!r} cannot be checked, only {known}")
-    check_form(document, _FORMS[rules])
+    form, read = _KINDS[rules]
+    check_form(document, form)
     try:
-        return _READERS[rules](document)
+        return read(document)
     except UserError:
         raise
     except KeyError as error:
@@ -68,15 +74,6 @@ def restored(document: dict[str, object]) -> AnyCertificate:
         raise UserError("the certificate is damaged: a number in it is beyond all measure", hint=AGAIN) from None
     except (TypeError, ValueError, IndexError, AttributeError) as error:
         raise UserError(f"the certificate is damaged: {error}", hint=AGAIN) from None
-
-
-_READERS: dict[str, Callable[[dict[str, object]], AnyCertificate]] = {
-    RULES: uneven_from_document,
-    EVEN_RULES: even_from_document,
-    IMPERFECT_RULES: even_from_document,
-    PLACE_RULES: even_from_document,
-    NETWORK_RULES: network_from_document,
-}
 
 
 def verify(given: AnyCertificate, time_limit: float = math.inf) -> Verdict:

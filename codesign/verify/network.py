@@ -32,6 +32,10 @@ NETWORK_RULES = (
 )
 
 
+SUMS = ("energy_pj", "latency_cycles", "bound")
+"""Figures of a network that sums over its layers give."""
+
+
 @dataclass(frozen=True)
 class LayerProof:
     """One distinct layer.
@@ -90,15 +94,6 @@ class MappedOperator:
     shown: float | None
 
 
-@dataclass(frozen=True)
-class _Sums:
-    """Energy in pJ and cycles of one run, and the bound of their objective."""
-
-    energy_pj: float
-    latency_cycles: float
-    bound: float
-
-
 ConstraintsOf = Callable[[Computation], Constraints]
 
 
@@ -149,9 +144,7 @@ def certify_network(
         problem = MappingProblem(item.computation, architecture, constraints_of(item.computation), imperfect)
         layers.append(LayerProof(item.operator, certify(problem, objective, item.mapping, item.shown, uneven=uneven)))
     sums = _sums(network, architecture, objective, tuple(layers))
-    return NetworkCertificate(
-        network, architecture, objective, sums.energy_pj, sums.latency_cycles, sums.bound, tuple(layers)
-    )
+    return NetworkCertificate(network, architecture, objective, *sums, tuple(layers))
 
 
 def to_document(given: NetworkCertificate, form: str) -> JsonObject:
@@ -160,9 +153,7 @@ def to_document(given: NetworkCertificate, form: str) -> JsonObject:
         "format": form,
         "rules": NETWORK_RULES,
         "objective": given.objective.value,
-        "energy_pj": given.energy_pj,
-        "latency_cycles": given.latency_cycles,
-        "bound": given.bound,
+        **{key: getattr(given, key) for key in SUMS},
         "network": network_to_json(given.network),
         "architecture": architecture_to_json(given.architecture),
         "layers": [{"operator": x.operator, **proof_to_document(x.proof)} for x in given.layers],
@@ -185,7 +176,7 @@ def from_document(document: dict[str, Any]) -> NetworkCertificate:
         except UserError as error:
             raise error.within(f"`layers[{n}]`") from None
         layers.append(LayerProof(item["operator"], proof))
-    energy_pj, cycles, bound = (float(document[key]) for key in ("energy_pj", "latency_cycles", "bound"))
+    energy_pj, cycles, bound = (float(document[key]) for key in SUMS)
     return NetworkCertificate(network, architecture, objective, energy_pj, cycles, bound, tuple(layers))
 
 
@@ -202,11 +193,8 @@ def verify_network(given: NetworkCertificate, stop: float) -> Verdict:
             return Verdict(False, f"{named}: {verdict.reason}")
         claims, walked = claims + verdict.claims, walked + verdict.walked
     sums = _sums(given.network, given.architecture, given.objective, given.layers)
-    for name, said, computed in (
-        ("energy_pj", given.energy_pj, sums.energy_pj),
-        ("latency_cycles", given.latency_cycles, sums.latency_cycles),
-        ("bound", given.bound, sums.bound),
-    ):
+    for name, computed in zip(SUMS, sums, strict=True):
+        said = float(getattr(given, name))
         if not math.isclose(said, computed, rel_tol=ROUNDING):
             return Verdict(False, f"`{name}` is {said:.17g}, the layers give {computed:.17g}")
     return Verdict(True, _told(given, claims, walked), claims, walked)
@@ -237,8 +225,10 @@ def _layers_fault(given: NetworkCertificate) -> str | None:
     return None if missing is None else f"`layers` lacks the layer of operator {missing!r}"
 
 
-def _sums(network: Network, architecture: Architecture, objective: Objective, layers: tuple[LayerProof, ...]) -> _Sums:
-    """Energy and latency of one run, and the bound of their objective (rules NW3 and NW4).
+def _sums(
+    network: Network, architecture: Architecture, objective: Objective, layers: tuple[LayerProof, ...]
+) -> tuple[float, float, float]:
+    """Energy in pJ and cycles of one run, and the bound of their objective: `SUMS` (rules NW3 and NW4).
 
     Raises:
         UserError: A mapping does not fit.
@@ -256,7 +246,7 @@ def _sums(network: Network, architecture: Architecture, objective: Objective, la
         energy_pj += count[computation] * cost.energy_pj
         latency_cycles += count[computation] * cost.latency_cycles
         root += count[computation] * layer.proof.bound ** (1.0 / (n + m))
-    return _Sums(energy_pj, latency_cycles, min(root ** (n + m), objective.score(energy_pj, latency_cycles)))
+    return energy_pj, latency_cycles, min(root ** (n + m), objective.score(energy_pj, latency_cycles))
 
 
 def vector_cost(network: Network, architecture: Architecture) -> tuple[float, float]:

@@ -6,9 +6,25 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from codesign.core.errors import UserError
-from codesign.timing.dram.traffic import Stream
+from codesign.mapping.nest import IntArray
 
 _MULTIPLIER, _INCREMENT, _MASK = 6364136223846793005, 1442695040888963407, (1 << 64) - 1
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Bursts in order.
+
+    Args:
+        address: ``N`` bytes, multiples of the burst.
+        write: ``N`` 1 for writes.
+    """
+
+    address: IntArray
+    write: IntArray
+
+    def __len__(self) -> int:
+        return len(self.address)
 
 
 @dataclass(frozen=True)

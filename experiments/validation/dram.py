@@ -12,8 +12,7 @@ from codesign.core.errors import UserError
 from codesign.mapping.nest import IntArray
 from codesign.timing.dram.device import DramDevice, DramTiming, known_devices
 from codesign.timing.dram.memory import serve_stream
-from codesign.timing.dram.traffic import Stream
-from experiments.models.dram_streams import Strided, interleave, random_bursts
+from experiments.models.dram_streams import Stream, Strided, interleave, random_bursts
 from experiments.validation.common import Comparison, Point, read_json
 
 _COMMANDS = ("RD", "WR", "ACT", "PRE", "REF")
@@ -92,7 +91,7 @@ def compare_dram(folder: Path, smoke: bool) -> Comparison:
             continue
         device = replace(device, address_mapping=run["mapping"])
         stream = trace_stream(run["trace"], device.burst_bytes)
-        mine, served = serve_stream(device, stream, trace_ready(run["trace"], len(stream)))
+        mine, served = serve_stream(device, stream.address, stream.write, trace_ready(run["trace"], len(stream)))
         truth = run["result"]
         points.append(Point(run["id"], mine.cycles, truth["cycles"], run["device"]))
         if "energy_pJ" in truth:
@@ -122,11 +121,10 @@ def _commands(folder: Path, devices: dict[str, DramDevice]) -> dict[str, Any]:
                 continue
             device = replace(devices[run["device"]], address_mapping=run["mapping"])
             bursts = run["bursts"]
-            stream = Stream(
-                np.array([b[2] for b in bursts], np.int64), np.array([b[1] == "W" for b in bursts]).astype(np.int64)
-            )
+            address = np.array([b[2] for b in bursts], np.int64)
+            write = np.array([b[1] == "W" for b in bursts]).astype(np.int64)
             ready = np.array([b[0] for b in bursts], np.int64)
-            _, served = serve_stream(device, stream, ready, log=len(run["commands"]) + 16)
+            _, served = serve_stream(device, address, write, ready, log=len(run["commands"]) + 16)
             mine = [(int(c[0]), _COMMANDS[c[1]], int(c[2])) for c in served.commands]
             theirs = [(c[0], c[1], c[2]) for c in run["commands"]]
             equal += sum(a == b for a, b in zip(mine, theirs, strict=False))
@@ -154,12 +152,10 @@ def _address(device: DramDevice, rank: int, group: int, bank: int, row: int, col
 def _latencies(device: DramDevice, places: list[tuple[int, int, int, int, int]], write: bool, opened: int) -> list[int]:
     """Cycles from the acceptance of the first access after the first `opened` ones, which come a pause before."""
     quiet = replace(device, timing=replace(device.timing, tREFI=0))
-    stream = Stream(
-        np.array([_address(device, *p) for p in places], np.int64),
-        np.array([int(write and i >= opened) for i in range(len(places))], np.int64),
-    )
+    address = np.array([_address(device, *p) for p in places], np.int64)
+    writes = np.array([int(write and i >= opened) for i in range(len(places))], np.int64)
     ready = np.array([i * _PAUSE if i < opened else opened * _PAUSE for i in range(len(places))], np.int64)
-    _, served = serve_stream(quiet, stream, ready)
+    _, served = serve_stream(quiet, address, writes, ready)
     return [int(x) - opened * _PAUSE - 1 for x in served.done[opened:]]
 
 
@@ -223,7 +219,8 @@ def _limits(folder: Path, devices: dict[str, DramDevice], smoke: bool) -> dict[s
                 stream = Strided(0, truth["bytes"], (), key.startswith("write")).expand(device.burst_bytes)
                 for refresh, field in ((True, "cycles"), (False, "cycles_without_refresh")):
                     timing = device.timing if refresh else replace(device.timing, tREFI=0)
-                    mine, _ = serve_stream(replace(device, address_mapping=mapping, timing=timing), stream)
+                    changed = replace(device, address_mapping=mapping, timing=timing)
+                    mine, _ = serve_stream(changed, stream.address, stream.write)
                     streams.append(abs(mine.cycles / truth[field] - 1))
     if not asked:
         return {}

@@ -8,7 +8,6 @@ import numpy as np
 from codesign.core.kernel_library import FloatArray, IntArray
 from codesign.timing.dram.device import DramDevice
 from codesign.timing.dram.memory import serve_stream
-from codesign.timing.dram.traffic import Stream
 
 
 @final
@@ -58,8 +57,7 @@ class DeviceMemory:
         offsets = np.cumsum(counts) - counts
         inside = np.arange(int(counts.sum())) - np.repeat(offsets, counts)
         number = np.repeat(first, counts) + inside
-        stream = Stream(number * self.device.burst_bytes, np.repeat(written, counts))
-        _, served = serve_stream(self.device, stream)
+        _, served = serve_stream(self.device, number * self.device.burst_bytes, np.repeat(written, counts))
         done = np.zeros(int(past.max()), np.int64)
         done[number] = served.done
         cycles: FloatArray = np.ceil(done[past - 1] * self.cycles_per_clock - 1e-9)

@@ -5,12 +5,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, final
 
-import yaml
-
 from codesign.arch.architecture import Architecture, LevelKind
 from codesign.arch.presets import load_preset
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.fields import Fields
+from codesign.core.files import read_structured
 
 SYSTEMS = Path(__file__).parent / "systems"
 
@@ -185,7 +184,7 @@ def _path(name: str) -> Path:
 
 def _table(name: str) -> Any:
     """What stands under `system:` in a table of the project."""
-    return yaml.safe_load(_path(name).read_text(encoding="utf-8"))["system"]
+    return read_structured(_path(name))["system"]
 
 
 def system_from_json(value: Any, architecture: Architecture, where: str) -> CoreSystem:

@@ -79,8 +79,7 @@ class Served(NamedTuple):
         counts: ``7`` reads, writes, activates, precharges, refreshes, read hits, write hits.
         open_cycles: Cycles in which some row of a rank was open, summed over ranks.
         commands: ``C x 6`` the commands asked for: cycle, command, rank, group, bank, row.
-        last_accept: Cycle after which the last burst had been taken.
-        accepted: ``N`` the same of each burst.
+        accepted: ``N`` cycle after which each burst had been taken.
         status: `FINISHED` or `CUT_SHORT`.
     """
 
@@ -89,6 +88,5 @@ class Served(NamedTuple):
     counts: IntArray
     open_cycles: int
     commands: IntArray
-    last_accept: int
     status: int
     accepted: IntArray

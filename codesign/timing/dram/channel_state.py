@@ -17,11 +17,11 @@ READS, WRITES = 0, 1
 """Sides: waiting reads, waiting writes."""
 
 CYCLE, QUEUED, DUE, NEXT_RANK, REFRESHING, WAKE, TURN = 0, 1, 2, 3, 4, 5, 6
-DRAINING, TAKEN, COMPLETE, LAST, LAST_ACCEPT, LOGGED, OPEN_CYCLES, BLOCKED = 7, 8, 9, 10, 11, 12, 13, 14
-_NUMBERS = 15
+DRAINING, TAKEN, COMPLETE, LAST, LOGGED, OPEN_CYCLES, BLOCKED = 7, 8, 9, 10, 11, 12, 13
+_NUMBERS = 14
 """Numbers: the cycle; bursts in the banks' queues; ranks that need a refresh, the one whose turn is next, the one that is
 stopped for it (-1: none); first cycle in which a queue may have a command, the queue asked last; writes left of the batch; bursts
-taken and complete; last data beat, last acceptance; commands kept; cycles in which a rank had an open row; one more than the address whose read must
+taken and complete; last data beat; commands kept; cycles in which a rank had an open row; one more than the address whose read must
 move before a batch of writes can (0: none)."""
 
 _MOST_DUE = 64
@@ -50,7 +50,7 @@ class ChannelState(NamedTuple):
         accepted: ``N`` cycle after which it had been taken.
         counts: ``7`` as in `codesign.timing.dram.channel.Served`.
         commands: ``C x 6`` the same.
-        number: ``15`` columns `CYCLE` to `BLOCKED`.
+        number: ``14`` columns `CYCLE` to `BLOCKED`.
     """
 
     earliest: IntArray

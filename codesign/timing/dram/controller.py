@@ -30,7 +30,6 @@ from codesign.timing.dram.channel_state import (
     DRAINING,
     DUE,
     LAST,
-    LAST_ACCEPT,
     LOGGED,
     NEXT_RANK,
     OPEN_CYCLES,
@@ -63,7 +62,6 @@ def serve(channel: Channel, bursts: Bursts, log: int, max_cycles: int) -> Served
         counts=state.counts,
         open_cycles=int(number[OPEN_CYCLES]),
         commands=state.commands[: number[LOGGED]],
-        last_accept=int(number[LAST_ACCEPT]),
         status=status,
         accepted=state.accepted,
     )
@@ -163,7 +161,7 @@ def _take_burst(channel: Channel, bursts: Bursts, state: ChannelState, t: int) -
         return
     address, side = bursts.same[burst], bursts.write[burst]
     number[TAKEN] += 1
-    number[LAST_ACCEPT] = state.accepted[burst] = t + 1
+    state.accepted[burst] = t + 1
     if state.pending[address, WRITES] > 0:  # merged with the write that waits, or read from it
         state.done[burst] = t + 2
         number[COMPLETE] += 1

@@ -8,7 +8,6 @@ from codesign.mapping.nest import IntArray
 from codesign.timing.dram.channel import CUT_SHORT, Served
 from codesign.timing.dram.controller import serve
 from codesign.timing.dram.device import DramDevice
-from codesign.timing.dram.traffic import Stream
 
 CYCLE_LIMIT = 200_000_000
 """Cycles after which a run is stopped and reported as partial."""
@@ -47,18 +46,25 @@ class DramRun:
 
 
 def serve_stream(
-    device: DramDevice, stream: Stream, ready: IntArray | None = None, *, log: int = 0, cycle_limit: int = CYCLE_LIMIT
+    device: DramDevice,
+    address: IntArray,
+    write: IntArray,
+    ready: IntArray | None = None,
+    *,
+    log: int = 0,
+    cycle_limit: int = CYCLE_LIMIT,
 ) -> tuple[DramRun, Served]:
-    """Serve a stream on one channel.
+    """Serve bursts in their order on one channel.
 
     Args:
-        device: A device with one channel, or one whose `ch` bits are all equal in the stream.
-        stream: The bursts.
+        device: A device with one channel, or one whose `ch` bits are all equal in the addresses.
+        address: ``N`` bytes, multiples of the burst.
+        write: ``N`` 1 for writes.
         ready: Cycle before which each is not there; by default 0.
         log: Commands to keep.
         cycle_limit: Cycle at which to give up.
     """
-    bursts, _ = device.bursts(stream.address, stream.write, ready)
+    bursts, _ = device.bursts(address, write, ready)
     served = serve(device.channel(), bursts, log, cycle_limit)
     return account(device, [served]), served
 

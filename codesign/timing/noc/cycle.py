@@ -408,8 +408,6 @@ def _send(
         network.output[r, v, HOLDER] = NOBODY
         requests.winners[o] &= ~(1 << i)
     if o == LOCAL:
-        if sent == 1:
-            packets.head_arrive[packet] = max(packets.head_arrive[packet], t + FLIGHT)
         if tail:
             reach_leaf(traffic, packets, network, packet, t + FLIGHT)
         _post(network, t + FLIGHT + CREDIT_RETURN, CREDIT_ROUTER, r, v, NOBODY)

@@ -202,8 +202,6 @@ def _send(routers: Routers, traffic: TreeTraffic, packets: Packets, network: Net
     network.totals[FLIT_HOPS] += 1
     network.totals[MOVED] = 1
     arrival = t + FLIGHT + network.link[o, LOCAL, DELAY]
-    if hub.sent[r, c, branch] == 1:
-        packets.head_arrive[packet] = max(packets.head_arrive[packet], arrival)
     if hub.sent[r, c, branch] == traffic.flits[packet]:
         hub.holder[o, 0] = NOBODY
         hub.branches[r, c] -= 1

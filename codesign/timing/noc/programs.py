@@ -159,7 +159,7 @@ def run_program(
     follower = np.repeat(np.arange(parts), np.diff(program.packet_first)) + n
     zeros = np.zeros(n, np.int64)
     traffic = TreeTraffic(zeros, source, flits, tree, ports, zeros, follower, 0, 0, 0)
-    packets = Packets(*(np.zeros(n + parts, np.int64) for _ in range(6)))
+    packets = Packets(*(np.zeros(n + parts, np.int64) for _ in range(5)))
     rounds = Rounds(np.zeros(routers.nodes, np.int64), np.array([-1, -1, 0, 0, 0]))
     turn, left, began, ends, longest = (np.zeros(parts, np.int64) for _ in range(5))
     free, todo = np.zeros(program.busy.shape[1], np.int64), np.zeros(2 * parts + 2, np.int64)
@@ -312,7 +312,7 @@ def _begin_part(state: _State, node: int) -> None:
     for p in range(first, past):
         packets.created[p], packets.waits[p] = t, 0
         packets.remaining[p] = state.leaves[traffic.tree[p]]
-        packets.arrive[p], packets.head_arrive[p] = -1, -1
+        packets.arrive[p] = -1
         memory = program.memory[p]
         if memory >= 0 and program.reads[p] == 1:
             packets.created[p] = max(t, state.free[memory]) + program.served[p]

@@ -124,15 +124,13 @@ class Packets(NamedTuple):
         waits: ``N`` packets that must arrive before.
         remaining: ``N`` leaves of its tree that it has not reached.
         inject: ``N`` cycle in which the head left the source queue; -1 if it did not.
-        head_arrive: ``N`` cycle in which the head left the network, of a tree at its last leaf.
-        arrive: ``N`` the same of the tail.
+        arrive: ``N`` cycle in which the tail left the network, of a tree at its last leaf.
     """
 
     created: IntArray
     waits: IntArray
     remaining: IntArray
     inject: IntArray
-    head_arrive: IntArray
     arrive: IntArray
 
 
@@ -243,7 +241,6 @@ def waiting_packets(traffic: TreeTraffic) -> Packets:
         waits=traffic.waits.copy(),
         remaining=(traffic.ports >> LOCAL & 1).sum(axis=1)[traffic.tree],
         inject=np.full(n, -1, np.int64),
-        head_arrive=np.full(n, -1, np.int64),
         arrive=np.full(n, -1, np.int64),
     )
 

@@ -32,15 +32,12 @@ from codesign.timing.noc.state import (
     DELIVERED,
     FINISHED,
     FLIT_HOPS,
-    HOLDER,
     IN_NETWORK,
     LAST_ARRIVAL,
     MOVED,
-    PACKET,
     PENDING,
     QUIET,
     ROUND_DONE,
-    ROUTED,
     STUCK,
     WAITING,
     Network,
@@ -62,26 +59,21 @@ class TreeDelivery(NamedTuple):
 
     Attributes:
         inject: ``N`` cycle in which the head left the source queue; -1 if it did not, or the packet was skipped.
-        head_arrive: ``N`` cycle in which the last branch's head left the network.
         arrive: ``N`` cycle in which the last branch's tail left the network; -1 for packets that were skipped or are left.
         last_arrival: The latest of all, skipped ones included.
         flit_hops: Flits sent by routers, ejections included, skipped ones too.
         simulated_hops: Those simulated.
         cycle: The cycle after the last one.
         status: `FINISHED`, `CUT_SHORT` or `STUCK`.
-        blocked: ``B x 4`` of a stuck network: packet, node, port it asks for (-1: it waits for other packets at its
-            source), packet that holds the way (-1: none).
     """
 
     inject: IntArray
-    head_arrive: IntArray
     arrive: IntArray
     last_arrival: int
     flit_hops: int
     simulated_hops: int
     cycle: int
     status: int
-    blocked: IntArray
 
 
 def simulate_trees(routers: Routers, traffic: TreeTraffic, max_cycles: int) -> TreeDelivery:
@@ -92,14 +84,12 @@ def simulate_trees(routers: Routers, traffic: TreeTraffic, max_cycles: int) -> T
     hops = int(network.totals[FLIT_HOPS])
     return TreeDelivery(
         inject=packets.inject,
-        head_arrive=packets.head_arrive,
         arrive=packets.arrive,
         last_arrival=int(network.totals[LAST_ARRIVAL]),
         flit_hops=hops,
         simulated_hops=hops - int(rounds.number[SKIPPED_HOPS]),
         cycle=int(network.totals[CYCLE]),
         status=status,
-        blocked=_blocked(routers, traffic, packets, network) if status == STUCK else np.zeros((0, 4), np.int64),
     )
 
 
@@ -163,17 +153,3 @@ def _next_cycle(routers: Routers, packets: Packets, network: Network, max_cycles
         return False
     totals[CYCLE] += 1
     return True
-
-
-def _blocked(routers: Routers, traffic: TreeTraffic, packets: Packets, network: Network) -> IntArray:
-    """Who waits for whom when nothing moves."""
-    rows: list[tuple[int, int, int, int]] = []
-    of_port = [range(o * routers.channels, (o + 1) * routers.channels) for o in range(routers.ports)]
-    for r, i in np.argwhere(network.input[:, :, PACKET] >= 0):
-        for o in range(routers.ports):
-            if (network.input[r, i, ROUTED] >> o) & 1:
-                rows += [(network.input[r, i, PACKET], r, o, network.output[r, v, HOLDER]) for v in of_port[o]]
-    for p in np.flatnonzero((packets.remaining > 0) & (traffic.follower >= 0)).tolist():
-        after = int(traffic.follower[p])
-        rows.append((after, int(traffic.source[after]), -1, p))
-    return np.array(rows, np.int64).reshape(-1, 4)

@@ -1,20 +1,23 @@
 """Bounds of one profile by its tables, and the walk over the nests that tables leave (rules K7 and K8)."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from codesign.core.factors import divisors
 from codesign.core.goals import Objective
 from codesign.cost.cost import Infeasible, evaluate
 from codesign.mapping.mapping import Axis, LevelMapping, Mapping
 from codesign.mapping.nest import FloatArray
 from codesign.verify.even.prices import Profile, lowered, whole_cycles
-from codesign.verify.even.problem import divisors
 from codesign.verify.even.program import step
 from codesign.verify.even.tiles import Program
+
+_ROOM = 1.0 + 1e-6
+"""Searches look a little further than they must, so that what is cut off is above the limit after all rounding."""
 
 Loop = tuple[int, int, int]
 """Level, dimension, factor."""
@@ -126,7 +129,7 @@ class Bounded:
             mapping = self.mapping(loops)
             p = self.profile.space.source
             cost = evaluate(p.computation, p.architecture, mapping)
-            if not isinstance(cost, Infeasible) and self.objective.score(cost.energy_pj, cost.latency_cycles) < limit:
+            if not isinstance(cost, Infeasible) and self.objective.of(cost) < limit:
                 return mapping
         return None
 
@@ -153,6 +156,45 @@ def least_score(objective: Objective, energy: float, cycles: float, weight: floa
     if total <= energy + weight * cycles:
         return objective.score(energy, cycles)
     return min(objective.score(energy, (total - energy) / weight), objective.score(total - weight * cycles, cycles))
+
+
+def sharpened(
+    objective: Objective,
+    closed: tuple[float, float],
+    ports: int,
+    cheapest: Callable[[int | None, float | None, float], float],
+    limit: float,
+) -> float:
+    """A value that no mapping of a profile is below, sharp below `limit` only: by energy, cycles of ports, and weighted sums of both.
+
+    Args:
+        objective: What is minimised.
+        closed: Energy and cycles that no mapping is below.
+        ports: Ports that may bind.
+        cheapest: From a port, a weight and a limit to the least of a sum over words, infinite where it is not below the limit: without a
+            port energy, without a weight cycles of the port, else energy + weight x cycles.
+        limit: What matters.
+
+    Raises:
+        TimeoutError: As `cheapest`.
+    """
+    n, m = objective.energy_exponent, objective.latency_exponent
+    energy, cycles = closed
+    if n:
+        energy = max(energy, cheapest(None, None, (limit / cycles**m) ** (1.0 / n) * _ROOM))
+    for port in range(ports if m and np.isfinite(energy) else 0):
+        if objective.score(energy, cycles) >= limit:
+            break
+        most = (limit / (energy**n if n else 1.0)) ** (1.0 / m) * _ROOM
+        cycles = max(cycles, whole_cycles(cheapest(port, None, most)))
+    best = objective.score(energy, cycles)
+    for port in range(ports if m and n and best < limit else 0):
+        weight = energy / cycles
+        # a mapping below the limit has its sum below one end of the line or the other
+        ends = (limit / cycles**m) ** (1.0 / n) + weight * cycles, energy + weight * (limit / energy**n) ** (1.0 / m)
+        total = cheapest(port, weight, max(ends) * _ROOM)
+        best = max(best, least_score(objective, energy, cycles, weight, total))
+    return best
 
 
 def laid_out(profile: Profile, level: int) -> Iterator[tuple[int, int, Axis]]:

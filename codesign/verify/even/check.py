@@ -2,18 +2,17 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from codesign.core.errors import UserError
 from codesign.cost.cost import Infeasible, evaluate
 from codesign.verify.even.bounds import Bounded
-from codesign.verify.even.claims import SAME, EvenCertificate, EvenClaim, open_profiles
+from codesign.verify.even.claims import SAME, EvenCertificate, EvenClaim, Profiles, open_by_list
 from codesign.verify.even.member import fault, place_fault
 from codesign.verify.even.problem import Kept, Space, Vector
 from codesign.verify.even.profiles import exact
 from codesign.verify.even.tiles import Program
 from codesign.verify.imperfect.imperfect_bounds import ImperfectBounds, below
-from codesign.verify.imperfect.spatial_factors import open_profiles as open_imperfect
 from codesign.verify.places.place_program import PlaceBounds
 from codesign.verify.verdict import Verdict
 
@@ -36,8 +35,10 @@ def verify_even(given: EvenCertificate, stop: float, at: str = "") -> Verdict:
     if reason is not None:
         return Verdict(False, reason)
     checked = walked = 0
-    for claims, key, found, holds in _parts(given, stop):
-        outcome = _check_claims(given, claims, f"{at}{key}", found, holds)
+    wanted = dict(open_by_list(given))
+    for key, claims in given.lists.items():
+        holds = _test_of(given, key, stop)
+        outcome = _check_claims(given, claims, f"{at}{key}", wanted.get(key, iter(())), holds)
         if isinstance(outcome, str):
             return Verdict(False, outcome)
         checked, walked = checked + len(claims), walked + outcome
@@ -45,34 +46,22 @@ def verify_even(given: EvenCertificate, stop: float, at: str = "") -> Verdict:
     return Verdict(True, _counted(checked, walked) + gap, checked, walked)
 
 
-def _parts(
-    given: EvenCertificate, stop: float
-) -> Iterator[tuple[tuple[EvenClaim, ...], str, Iterator[tuple[Kept, list[tuple[Vector, ...]]]], Holds]]:
-    """Claims on perfect and on imperfect profiles: where they stand, the profiles that need one, and how one is tested."""
+def _test_of(given: EvenCertificate, key: str, stop: float) -> Holds:
+    """How the claims of a list are tested."""
     space, limit = given.space, given.bound * (1.0 - SAME)
-    if given.perfect_apart:
-        yield given.claims, "claims", open_profiles(space, given.bound), lambda k, v: _holds(given, k, v, stop)
-    else:
-        yield given.claims, "claims", iter(()), lambda k, v: False
-    if given.places is not None:
-        found = open_profiles(space, given.bound)
-        yield (
-            given.places,
-            "places",
-            found,
-            lambda k, v: None if PlaceBounds(space, k).least(v, limit, stop) < limit else False,
-        )
-    if given.imperfect is not None:
-        bounds = {kept: ImperfectBounds(space, kept) for kept in space.keep_sets()}
-        wanted = ((kept, open_imperfect(space, kept, limit)) for kept in bounds)
-        yield given.imperfect, "imperfect", wanted, lambda k, v: None if below(bounds[k], v, limit, stop) else False
+    if key == "claims":
+        return lambda k, v: _holds(given, k, v, stop)
+    if key == "places":
+        return lambda k, v: None if PlaceBounds(space, k).least(v, limit, stop) < limit else False
+    bounds = {kept: ImperfectBounds(space, kept) for kept in space.keep_sets()}
+    return lambda k, v: None if below(bounds[k], v, limit, stop) else False
 
 
 def _check_claims(
     given: EvenCertificate,
     claims: tuple[EvenClaim, ...],
     at: str,
-    profiles: Iterator[tuple[Kept, list[tuple[Vector, ...]]]],
+    profiles: Profiles,
     holds: Holds,
 ) -> int | str:
     """How many claims of a list needed walks, or what is wrong with it."""
@@ -152,7 +141,7 @@ def _unfit(given: EvenCertificate) -> str | None:
         return reason
     if isinstance(cost, Infeasible):
         return str(cost)
-    value = given.space.objective.score(cost.energy_pj, cost.latency_cycles)
+    value = given.space.objective.of(cost)
     if not math.isclose(value, given.value, rel_tol=ROUNDING):
         return f"it has the value {value:.12g}, the certificate says {given.value:.12g} in `value`"
     return None

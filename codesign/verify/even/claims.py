@@ -28,6 +28,12 @@ from codesign.workloads.files import computation_from_json, computation_to_json
 EVEN_RULES = "even mappings K1-K8, perfect factors, reuse timeloop"
 PLACE_RULES = "uneven mappings UK1-UK4, perfect factors, reuse timeloop"
 IMPERFECT_RULES = "even mappings J1-J8, imperfect factors, K1-K8 for perfect ones, reuse timeloop"
+LISTS = ("claims", "imperfect", "places")
+"""Keys of a document under which claims stand: of perfect factors, of imperfect ones, of uneven mappings."""
+
+Profiles = Iterator[tuple[Kept, list[tuple[Vector, ...]]]]
+"""By keep set, profiles that need a claim."""
+
 SAME = 1e-9
 """Relative: mappings better by less do not count."""
 
@@ -73,6 +79,11 @@ class EvenCertificate:
     uneven: Mapping | None = None
 
     @property
+    def lists(self) -> dict[str, tuple[EvenClaim, ...]]:
+        """The lists of claims that there are, by key."""
+        return {key: found for key in LISTS if (found := getattr(self, key)) is not None}
+
+    @property
     def perfect_apart(self) -> bool:
         """Whether even mappings with perfect factors are bounded by rules of their own (rule J1)."""
         return self.places is None and (self.imperfect is None or any(self.space.sliding))
@@ -88,7 +99,7 @@ class EvenCertificate:
         return self.value if self.shown is None else self.shown
 
 
-def open_profiles(space: Space, value: float) -> Iterator[tuple[Kept, list[tuple[Vector, ...]]]]:
+def open_profiles(space: Space, value: float) -> Profiles:
     """By keep set, the profiles whose closed bounds are below a value (rule K5)."""
     limit, n, m = value * (1.0 - SAME), space.objective.energy_exponent, space.objective.latency_exponent
     each = ((kept, closed_bounds(space, kept, n, m, limit)) for kept in space.keep_sets())
@@ -121,7 +132,7 @@ def certify(
     cost = evaluate(problem.computation, problem.architecture, mapping, imperfect=problem.imperfect)
     if isinstance(cost, Infeasible):
         raise UserError(f"the mapping does not fit: {cost}")
-    value = objective.score(cost.energy_pj, cost.latency_cycles)
+    value = objective.of(cost)
     bound = value if shown is None else shown
     if problem.imperfect:
         found = imperfect_bound(space, bound)
@@ -129,13 +140,31 @@ def certify(
     if uneven:
         found = place_bound(space, bound)
         bound, shown = (bound, shown) if found >= bound * (1.0 - SAME) else (found, found)
-        profiles = open_profiles(space, bound)
-        places = tuple(EvenClaim(kept, vectors, bound) for kept, listed in profiles for vectors in listed)
-        return EvenCertificate(space, (), value, (), shown, None, places, mapping)
-    given = EvenCertificate(
-        space, levels_of(mapping, problem.architecture), value, (), shown, () if problem.imperfect else None
-    )
-    return replace(given, claims=claims_of(given), imperfect=imperfect_claims_of(given))
+        given = EvenCertificate(space, (), value, (), shown, None, (), mapping)
+    else:
+        nest = levels_of(mapping, problem.architecture)
+        given = EvenCertificate(space, nest, value, (), shown, () if problem.imperfect else None)
+    return with_claims(given)
+
+
+def with_claims(given: EvenCertificate) -> EvenCertificate:
+    """The certificate with a claim for every profile that needs one."""
+    lists: dict[str, Any] = {
+        key: tuple(EvenClaim(kept, vectors, given.bound) for kept, found in profiles for vectors in found)
+        for key, profiles in open_by_list(given)
+    }
+    return replace(given, **lists)
+
+
+def open_by_list(given: EvenCertificate) -> Iterator[tuple[str, Profiles]]:
+    """By list of a certificate the profiles that need a claim there (rules K5 and J6)."""
+    if given.perfect_apart:
+        yield "claims", open_profiles(given.space, given.bound)
+    if given.places is not None:
+        yield "places", open_profiles(given.space, given.bound)
+    if given.imperfect is not None:
+        limit = given.bound * (1.0 - SAME)
+        yield "imperfect", ((kept, open_imperfect(given.space, kept, limit)) for kept in given.space.keep_sets())
 
 
 def place_bound(space: Space, wanted: float) -> float:
@@ -146,26 +175,6 @@ def place_bound(space: Space, wanted: float) -> float:
         for vectors in profiles:
             found = min(found, bounds.least(vectors, found, math.inf))
     return found
-
-
-def claims_of(given: EvenCertificate) -> tuple[EvenClaim, ...]:
-    """A claim for every profile of perfect factors that closed bounds leave."""
-    if not given.perfect_apart:
-        return ()
-    profiles = open_profiles(given.space, given.bound)
-    return tuple(EvenClaim(kept, vectors, given.bound) for kept, found in profiles for vectors in found)
-
-
-def imperfect_claims_of(given: EvenCertificate) -> tuple[EvenClaim, ...] | None:
-    """A claim for every profile of imperfect factors that closed bounds leave (rule J6)."""
-    if given.imperfect is None:
-        return None
-    limit = given.bound * (1.0 - SAME)
-    return tuple(
-        EvenClaim(kept, vectors, given.bound)
-        for kept in given.space.keep_sets()
-        for vectors in open_imperfect(given.space, kept, limit)
-    )
 
 
 def to_document(given: EvenCertificate, form: str) -> JsonObject:
@@ -196,9 +205,7 @@ def proof_to_document(given: EvenCertificate) -> JsonObject:
             {"level": x.level, "keep": list(x.keep), "temporal": [list(p) for p in x.temporal], "spatial": [list(p) for p in x.spatial]}
             for x in given.nest
         ],
-        "claims": _claims_to_json(given.space, given.claims),
-        **({} if given.imperfect is None else {"imperfect": _claims_to_json(given.space, given.imperfect)}),
-        **({} if given.places is None else {"places": _claims_to_json(given.space, given.places)}),
+        **{key: _claims_to_json(given.space, found) for key, found in given.lists.items()},
         **({} if given.uneven is None else {"mapping": mapping_to_json(given.uneven)}),
     }  # fmt: skip
 
@@ -239,14 +246,12 @@ def proof_from_document(
     """What `proof_to_document` wrote; errors of any kind where a part is missing or wrong."""
     constraints = constraints_from_json(document["constraints"])
     space = make_space(MappingProblem(computation, architecture, constraints), objective)
-    claims = _claims_from_json(space, document["claims"])
-    imperfect = _claims_from_json(space, document["imperfect"]) if "imperfect" in document else None
-    if imperfect is not None:
+    lists = {key: _claims_from_json(space, document[key]) for key in LISTS if key in document}
+    if "imperfect" in lists:
         refuse_uncovered(space)
-    places = _claims_from_json(space, document["places"]) if "places" in document else None
-    if places is not None:
+    if "places" in lists:
         refuse_places(space)
-    uneven = None if places is None else mapping_from_json(document["mapping"])
+    uneven = mapping_from_json(document["mapping"]) if "places" in lists else None
     nest = tuple(
         LevelMapping(
             str(x["level"]),
@@ -257,6 +262,7 @@ def proof_from_document(
         for x in document["nest"]
     )
     shown = float(document["shown"]) if "shown" in document else None
+    claims, imperfect, places = lists["claims"], lists.get("imperfect"), lists.get("places")
     return EvenCertificate(space, nest, float(document["value"]), claims, shown, imperfect, places, uneven)
 
 

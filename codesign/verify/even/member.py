@@ -55,15 +55,9 @@ def fault(space: Space, levels: Sequence[LevelMapping], *, imperfect: bool = Fal
     if not space.may_keep(kept):
         return "the nest keeps other tensors than it may"
     for v, item in enumerate(levels):
-        vector = [1] * len(space.dims)
-        along_x = space.rules[v].along_x
-        for dim, factor, axis in item.spatial:
-            vector[space.position[dim]] *= factor
-            if along_x is not None and (axis == "x") != (dim in along_x):
-                return f"level {item.level!r}: the loop over {dim!r} may not lie along {axis.upper()}"
-        used = tuple(min(f, int(b)) for f, b in zip(vector, space.bounds, strict=True))
-        if used not in (vectors_of(space, v) if imperfect else space.vectors(v)):
-            return f"the fan-out of level {item.level!r} may not be used so"
+        reason = _fan_out_fault(space, v, item.spatial, imperfect=imperfect)
+        if reason is not None:
+            return reason
         reason = _order_fault(space, v, item.temporal, _together(kept, v), cut=imperfect)
         if reason is not None:
             return f"level {item.level!r}: {reason}"
@@ -78,14 +72,24 @@ def place_fault(space: Space, mapping: Mapping) -> str | None:
     if not space.may_keep(tuple(tuple((v, t.name) in stored for t in computation.tensors) for v in levels)):
         return "the nest keeps other tensors than it may"
     for v, name in enumerate(levels):
-        vector, along_x = [1] * len(space.dims), space.rules[v].along_x
-        for node in mapping.loops:
-            if isinstance(node, Spatial) and node.level == name:
-                vector[space.position[node.dim]] *= node.factor
-                if along_x is not None and (node.axis == "x") != (node.dim in along_x):
-                    return f"level {name!r}: the loop over {node.dim!r} may not lie along {node.axis.upper()}"
-        if tuple(vector) not in space.vectors(v):
-            return f"the fan-out of level {name!r} may not be used so"
+        loops = [(x.dim, x.factor, x.axis) for x in mapping.loops if isinstance(x, Spatial) and x.level == name]
+        reason = _fan_out_fault(space, v, loops, imperfect=False)
+        if reason is not None:
+            return reason
+    return None
+
+
+def _fan_out_fault(space: Space, v: int, loops: Sequence[tuple[str, int, Axis]], *, imperfect: bool) -> str | None:
+    """What is wrong with the spatial loops of a level: dimensions, factors and axes."""
+    vector, along_x = [1] * len(space.dims), space.rules[v].along_x
+    name = space.source.architecture.levels[v].name
+    for dim, factor, axis in loops:
+        vector[space.position[dim]] *= factor
+        if along_x is not None and (axis == "x") != (dim in along_x):
+            return f"level {name!r}: the loop over {dim!r} may not lie along {axis.upper()}"
+    used = tuple(min(f, int(b)) for f, b in zip(vector, space.bounds, strict=True))
+    if used not in (vectors_of(space, v) if imperfect else space.vectors(v)):
+        return f"the fan-out of level {name!r} may not be used so"
     return None
 
 

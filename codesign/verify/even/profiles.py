@@ -8,8 +8,9 @@ from functools import lru_cache
 
 import numpy as np
 
+from codesign.core.factors import divisors
 from codesign.verify.even.prices import Profile
-from codesign.verify.even.problem import Kept, Space, Vector, divisors
+from codesign.verify.even.problem import Kept, Space, Vector
 
 Sizes = frozenset[tuple[int, ...]]
 

@@ -6,9 +6,10 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
+from codesign.core.factors import divisors
 from codesign.mapping.nest import FloatArray, IntArray
 from codesign.verify.even.prices import Profile
-from codesign.verify.even.problem import divisors, words_of
+from codesign.verify.even.problem import words_of
 from codesign.verify.even.profiles import Diagonal
 from codesign.verify.even.program import Grid, States, chain_share, cheapest, fill
 from codesign.verify.even.states import states_of
@@ -27,7 +28,7 @@ class Program:
     diagonals: tuple[Diagonal, ...]
 
     @cached_property
-    def sizes(self) -> list[list[int]]:
+    def sizes(self) -> list[tuple[int, ...]]:
         """Divisors of the iterations in time, by dimension."""
         p = self.profile
         return [divisors(int(n)) for n in p.space.bounds / p.outside[-1]]
@@ -72,7 +73,7 @@ class Program:
         for t, table in enumerate(s.coef):
             if s.sliding[t]:
                 along |= (table > 0).any(axis=0)
-        return _divisible(tuple(map(tuple, self.sizes)), tuple(along.tolist()))
+        return _divisible(tuple(self.sizes), tuple(along.tolist()))
 
     def _moved(self) -> tuple[FloatArray, FloatArray]:
         p, s = self.profile, self.profile.space

@@ -1,14 +1,12 @@
 """Whether a profile of imperfect factors has a mapping below a value: bounds by closed forms and walks (rules J6 to J8)."""
 
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from codesign.verify.even.bounds import least_score
-from codesign.verify.even.prices import whole_cycles
+from codesign.verify.even.bounds import sharpened
 from codesign.verify.even.problem import Kept, Space, Vector
 from codesign.verify.imperfect.spatial_factors import (
     busiest,
@@ -23,9 +21,6 @@ from codesign.verify.imperfect.words import Prices, closed
 
 _ROUNDED = 1.0 - 1e-11
 """Below every rounding of the sums."""
-
-_ROOM = 1.0 + 1e-6
-"""Walks look a little further than they must, so that what is cut off is above the limit after all rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,43 +51,20 @@ class ImperfectBounds:
 
     def least(self, vectors: tuple[Vector, ...], limit: float) -> float:
         """A value that no imperfect mapping of a profile is below, sharp below `limit` only."""
-        n, m = self.space.objective.energy_exponent, self.space.objective.latency_exponent
-        energy, cycles = self._closed(vectors)
         prices, constant = self._energy
-        if n:
-            most = (limit / cycles**m) ** (1.0 / n) * _ROOM
-            energy = max(energy, (constant + self.walks.least(vectors, prices, most - constant)) * _ROUNDED)
-        if not m or np.isinf(energy):
-            return self.space.objective.score(energy, cycles)
-        for units, port in self._busy(vectors):
-            most = (limit / (energy**n if n else 1.0)) ** (1.0 / m) * _ROOM * units
-            cycles = max(cycles, whole_cycles(self.walks.least(vectors, port, most) / units))
-            if self.space.objective.score(energy, cycles) >= limit:
-                return self.space.objective.score(energy, cycles)
-        return max(
-            self.space.objective.score(energy, cycles), self._together(vectors, energy, cycles, limit) if n else 0.0
-        )
+        ports = [(float(np.prod(vectors[:level], dtype=np.float64)), port) for level, port in self._ports]
 
-    def _together(self, vectors: tuple[Vector, ...], energy: float, cycles: float, limit: float) -> float:
-        """The bound by energy plus a weight times the cycles of a port, the best of all ports."""
-        objective, (prices, constant), best = self.space.objective, self._energy, 0.0
-        weight = energy / cycles
-        for units, port in self._busy(vectors):
+        def cheapest(port: int | None, weight: float | None, most: float) -> float:
+            if port is None:
+                return (constant + self.walks.least(vectors, prices, most - constant)) * _ROUNDED
+            units, busy = ports[port]  # prices are those of all instances of its level
+            if weight is None:
+                return self.walks.least(vectors, busy, most * units) / units
             w = weight / units
-            both = Prices(prices.sent + w * port.sent, prices.parent + w * port.parent, prices.child + w * port.child)
-            # a mapping below the limit has its sum below one end of the line or the other
-            n, m = objective.energy_exponent, objective.latency_exponent
-            most = max(
-                (limit / cycles**m) ** (1.0 / n) + weight * cycles, energy + weight * (limit / energy**n) ** (1.0 / m)
-            )
-            total = (constant + self.walks.least(vectors, both, most * _ROOM - constant)) * _ROUNDED
-            best = max(best, least_score(objective, energy, cycles, weight, total))
-        return best
+            both = Prices(prices.sent + w * busy.sent, prices.parent + w * busy.parent, prices.child + w * busy.child)
+            return (constant + self.walks.least(vectors, both, most - constant)) * _ROUNDED
 
-    def _busy(self, vectors: tuple[Vector, ...]) -> Iterator[tuple[float, Prices]]:
-        """By port the instances of its level and its prices."""
-        for level, port in self._ports:
-            yield float(np.prod(vectors[:level], dtype=np.float64)), port
+        return sharpened(self.space.objective, self._closed(vectors), len(ports), cheapest, limit)
 
     def _closed(self, vectors: tuple[Vector, ...]) -> tuple[float, float]:
         """Energy and cycles by closed forms."""

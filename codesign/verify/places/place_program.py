@@ -1,7 +1,6 @@
 """The least cost of a profile with places of their own, by labels from the inside out (rules UK2 to UK4); the sweep is compiled."""
 
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -12,8 +11,8 @@ from codesign.core.errors import UserError
 from codesign.core.goals import Objective
 from codesign.core.jit import njit
 from codesign.mapping.nest import FloatArray, IntArray
-from codesign.verify.even.bounds import least_score
-from codesign.verify.even.prices import Profile, whole_cycles
+from codesign.verify.even.bounds import sharpened
+from codesign.verify.even.prices import Profile
 from codesign.verify.even.problem import Kept, Space, Vector
 from codesign.verify.even.profiles import exact
 from codesign.verify.even.program import Grid, States, step
@@ -21,7 +20,6 @@ from codesign.verify.even.tiles import Program
 from codesign.verify.places.place_states import PlaceStates, Segment, place_states, segments_of
 
 _ROUNDED = 1.0 - 1e-11
-_ROOM = 1.0 + 1e-6
 MOST_LABELS = 4_000_000
 """Labels of one segment; where they do not suffice, closed bounds remain."""
 MOST_CELLS = 30_000_000
@@ -180,31 +178,20 @@ class PlaceBounds:
 
 def _least(places: PlaceProgram, objective: Objective, limit: float, stop: float) -> float:
     """The bound of one way in which diagonals share words (rule UK4)."""
-    p, n, m = places.profile, objective.energy_exponent, objective.latency_exponent
-    energy, cycles = p.closed_energy(), p.closed_cycles() if m else 1.0
-    price = np.array([p.price(b)[0] for b in p.boundaries])
-    if n:
-        most = (limit / cycles**m) ** (1.0 / n) * _ROOM
-        energy = max(energy, places.cheapest(price, p.fixed_energy(), most, stop) * _ROUNDED)
-    for port_price, fixed in _ports(p) if m and np.isfinite(energy) else ():
-        if objective.score(energy, cycles) >= limit:
-            break
-        most = (limit / (energy**n if n else 1.0)) ** (1.0 / m) * _ROOM
-        cycles = max(cycles, whole_cycles(places.cheapest(port_price, fixed, most, stop)))
-    best = objective.score(energy, cycles)
-    for port_price, fixed in _ports(p) if m and n and best < limit else ():
-        weight = energy / cycles
-        ends = (limit / cycles**m) ** (1.0 / n) + weight * cycles, energy + weight * (limit / energy**n) ** (1.0 / m)
-        both, start = price + weight * port_price, p.fixed_energy() + weight * fixed
-        total = places.cheapest(both, start, max(ends) * _ROOM, stop) * _ROUNDED
-        best = max(best, least_score(objective, energy, cycles, weight, total))
-    return best
+    p = places.profile
+    price, fixed = np.array([p.price(b)[0] for b in p.boundaries]), p.fixed_energy()
+    ports = [(np.array([p.demand(b, port)[0] for b in p.boundaries]), p.fixed_cycles(port)) for port in p.ports()]
 
+    def cheapest(port: int | None, weight: float | None, most: float) -> float:
+        if port is None:
+            return places.cheapest(price, fixed, most, stop) * _ROUNDED
+        words, busy = ports[port]
+        if weight is None:
+            return places.cheapest(words, busy, most, stop)
+        return places.cheapest(price + weight * words, fixed + weight * busy, most, stop) * _ROUNDED
 
-def _ports(p: Profile) -> Iterator[tuple[FloatArray, float]]:
-    """Of every port the cycles of a word and what is fixed."""
-    for port in p.ports():
-        yield np.array([p.demand(b, port)[0] for b in p.boundaries]), p.fixed_cycles(port)
+    closed = p.closed_energy(), p.closed_cycles() if objective.latency_exponent else 1.0
+    return sharpened(objective, closed, len(ports), cheapest, limit)
 
 
 def _room(tiles: int, states: int, live: dict[tuple[int, int], float]) -> Labels:

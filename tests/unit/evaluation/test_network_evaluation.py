@@ -135,7 +135,7 @@ def test_no_memory_left_is_infeasible() -> None:
 
 def test_an_architecture_without_areas_is_refused() -> None:
     bare = replace(ARCHITECTURE, mac=replace(ARCHITECTURE.mac, area_mm2=None))
-    with pytest.raises(UserError, match="some part has no area"):
+    with pytest.raises(UserError, match="the design has no area"):
         evaluate_workload(ALEXNET, bare, create("anneal"), OPTIONS)
 
 

@@ -95,6 +95,9 @@ class CountingPool:
         self._given.append(point)
         self.most = max(self.most, len(self._given))
 
+    def ready(self) -> list[tuple[dict[str, Any], Evaluation]]:
+        return []
+
     def collect(self) -> list[tuple[dict[str, Any], Evaluation]]:
         point = self._given.pop(0)
         return [(point, replace(judge(point), seconds=self._seconds))]

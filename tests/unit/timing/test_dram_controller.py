@@ -6,7 +6,6 @@ import pytest
 from codesign.timing.dram.channel import FINISHED
 from codesign.timing.dram.device import load_device
 from codesign.timing.dram.memory import serve_stream
-from codesign.timing.dram.traffic import Stream
 
 BURST_BYTES = 64
 
@@ -16,7 +15,7 @@ BURST_BYTES = 64
 def test_streams_that_use_addresses_again_come_to_their_end(addresses: int, writes: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
     count = 3000
-    stream = Stream(rng.integers(0, addresses, count) * BURST_BYTES, (rng.random(count) < writes).astype(np.int64))
-    run, served = serve_stream(load_device("ddr4_2400_x16"), stream, cycle_limit=100_000)
+    address, write = rng.integers(0, addresses, count) * BURST_BYTES, (rng.random(count) < writes).astype(np.int64)
+    run, served = serve_stream(load_device("ddr4_2400_x16"), address, write, cycle_limit=100_000)
     assert run.complete and served.status == FINISHED
     assert (served.done > served.accepted).all()

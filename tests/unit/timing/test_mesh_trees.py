@@ -1,4 +1,4 @@
-"""Packets on trees: equal to the recorded unicast routers, trees by hand, rounds skipped exactly, waits named."""
+"""Packets on trees: equal to the recorded unicast routers, trees by hand, rounds skipped exactly, packets that block each other."""
 
 import json
 from dataclasses import replace
@@ -22,41 +22,6 @@ from codesign.timing.noc.trees import TreeDelivery, simulate_trees
 from experiments.models.traffic_patterns import hop_cycles, make_traffic, makespan_bound
 from experiments.models.traffic_patterns import run as run_unicast
 from tests.reference_data import supporting_files
-
-
-def waits_for(delivery: TreeDelivery) -> tuple[int, ...]:
-    """The cycle of packets that wait for each other in a stuck network, the first one repeated at the end; else empty."""
-    waits: dict[int, list[int]] = {}
-    for packet, _, _, holder in delivery.blocked:
-        if holder >= 0 and holder != packet:
-            waits.setdefault(int(packet), []).append(int(holder))
-    for begin in waits:
-        found = _cycle_from(begin, waits)
-        if found:
-            return found
-    return ()
-
-
-def _cycle_from(begin: int, waits: dict[int, list[int]]) -> tuple[int, ...]:
-    """Depth first, without recursion."""
-    way, at = [begin], [0]
-    seen = {begin}
-    while way:
-        following = waits.get(way[-1], [])
-        if at[-1] == len(following):
-            way.pop()
-            at.pop()
-            continue
-        packet = following[at[-1]]
-        at[-1] += 1
-        if packet in way:
-            return (*way[way.index(packet) :], packet)
-        if packet not in seen:
-            seen.add(packet)
-            way.append(packet)
-            at.append(0)
-    return ()
-
 
 FOUR = MeshLinks(4, 4)
 
@@ -221,7 +186,7 @@ def test_random_trees_never_get_stuck() -> None:
         assert (done.arrive >= 0).all()
 
 
-def test_trees_longer_than_a_buffer_can_block_each_other_and_the_cycle_is_named() -> None:
+def test_trees_longer_than_a_buffer_can_block_each_other() -> None:
     """What rule M12 forbids: two trees, each with one branch held by the other."""
     rng = np.random.default_rng(0)
     mesh = plain(4, 4, 1, 1, 0)
@@ -245,13 +210,11 @@ def test_trees_longer_than_a_buffer_can_block_each_other_and_the_cycle_is_named(
         done = run_trees(mesh, traffic)
         if done.status == STUCK:
             stuck += 1
-            cycle = waits_for(done)
-            assert len(cycle) >= 3
-            assert cycle[0] == cycle[-1]
+            assert (done.arrive < 0).any()
     assert stuck > 0
 
 
-def test_packets_that_wait_for_each_other_are_named() -> None:
+def test_packets_that_wait_for_each_other_are_stuck() -> None:
     ports = np.stack([path_ports(2, 4, 0, (1,)), path_ports(2, 4, 1, (0,))])
     traffic = TreeTraffic(
         np.zeros(2, np.int64),
@@ -267,7 +230,7 @@ def test_packets_that_wait_for_each_other_are_named() -> None:
     )
     done = run_trees(MeshLinks(2, 2), traffic)
     assert done.status == STUCK
-    assert waits_for(done) in ((0, 1, 0), (1, 0, 1))
+    assert (done.arrive < 0).all()
 
 
 def test_bad_meshes() -> None:

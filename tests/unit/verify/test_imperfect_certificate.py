@@ -25,7 +25,7 @@ from codesign.mappers.exact import ExactMapper
 from codesign.mappers.random_search import RandomMapper
 from codesign.mapping.constraints import Constraints, MappingProblem
 from codesign.verify import certificate, restored, verify
-from codesign.verify.even.claims import certify, imperfect_claims_of
+from codesign.verify.even.claims import certify, with_claims
 from codesign.verify.even.problem import make_space
 from codesign.verify.imperfect.imperfect_bounds import imperfect_bound
 from codesign.verify.imperfect.spatial_factors import refuse_uncovered
@@ -137,8 +137,7 @@ def test_a_mapping_above_the_optimum_is_refused() -> None:
     honest = certify(problem, Objective.ENERGY, found.mapping)
     assert honest.bound <= least.cost.energy_pj and verify(honest).accepted
     for shown in (None, (least.cost.energy_pj + found.cost.energy_pj) / 2.0):  # optimal, or a gap too small
-        forged = replace(honest, shown=shown)
-        forged = replace(forged, imperfect=imperfect_claims_of(forged))
+        forged = with_claims(replace(honest, shown=shown))
         written = json.loads(json.dumps(certificate(forged)))
         verdict = check_certificate(written)
         assert not verdict.accepted
