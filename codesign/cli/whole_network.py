@@ -1,6 +1,5 @@
 """What `map --network` and `evaluate --network` do: a whole network on one accelerator, as table, JSON, page and files."""
 
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -10,7 +9,7 @@ import typer
 from codesign.cli.compiling import echo_json
 from codesign.cli.options import asked, given_flags
 from codesign.core.errors import UserError
-from codesign.core.files import write_atomic
+from codesign.core.files import write_json
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -216,7 +215,7 @@ def run_map(
     if certificate is not None:
         if mapped.infeasible is not None:
             raise UserError(f"{certificate} is not written: the network cannot run: {mapped.infeasible}")
-        write_atomic(certificate, json.dumps(mapped.certificate(), indent=1) + "\n")
+        write_json(certificate, mapped.certificate())
     show(mapped, output, _masked(request, mapped.result))
 
 
