@@ -298,15 +298,7 @@ def _print_record(record: JsonObject, text: str, options: ScheduleOptions) -> No
 def _refuse_search(options: ScheduleOptions) -> None:
     if options.timed().event:
         raise UserError("--timing event simulates a schedule that was searched for", hint="leave out --evaluate")
-    read = (
-        options.time_limit,
-        options.evaluations,
-        options.chains,
-        options.workers,
-        options.objective,
-        options.prove,
-    )
-    if any(value is not None for value in read):
-        raise UserError(
-            "--evaluate runs no search: leave out --time-limit, --evaluations, --chains, --workers, --objective, --prove"
-        )
+    of_search = ("time_limit", "evaluations", "chains", "workers", "objective", "prove")
+    if any(getattr(options, name) is not None for name in of_search):
+        flags = ", ".join("--" + name.replace("_", "-") for name in of_search)
+        raise UserError(f"--evaluate runs no search: leave out {flags}")
