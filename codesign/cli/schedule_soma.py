@@ -256,9 +256,8 @@ def run(options: ScheduleOptions) -> None:
     found = result.found
     if isinstance(found, Unscheduled):
         record = {**infeasible_json(found.problem, found.reason, options.scheduler), **vars(count)}
-        _print_record(record, f"{count}\ninfeasible: {found.reason.reason}", options)
-        if options.out is not None:
-            write_json(options.out, record)
+        if options.emit(record):
+            print(f"{count}\ninfeasible: {found.reason.reason}")
         return
     record = {**found_json(found, options.scheduler, result.seed), **vars(count)}
     record |= {"fusion_bound": result.detail["fusion_bound"], "fusion_gap": result.gap}
@@ -286,13 +285,6 @@ def run(options: ScheduleOptions) -> None:
         f"DRAM attributes: {found.proof}, gap {100 * found.gap:.2f} % of {found.dram_bound_cycles:,} cycles for these tiles"
     )
     print(f"{found.seconds:.2f} s, {found.stage1.evaluations:,} + {found.dram_evaluations:,} schemes", file=sys.stderr)
-
-
-def _print_record(record: JsonObject, text: str, options: ScheduleOptions) -> None:
-    if options.output_format == "json":
-        echo_json(record)
-    else:
-        print(text)
 
 
 def _refuse_search(options: ScheduleOptions) -> None:
