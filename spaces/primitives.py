@@ -12,10 +12,9 @@ import numpy as np
 
 from codesign.core.errors import UserError, unknown_name
 from codesign.mapping.nest import FloatArray, IntArray
+from codesign.tensorization.core_program import program_of_loops
 from codesign.tensorization.encoding import SoftwareProblem
-from codesign.tensorization.intrinsic_core import Core
 from codesign.tensorization.program_cost import CallProgram
-from codesign.tensorization.schedule import Schedule
 from codesign.tensorization.scoring import result_width, score_programs
 
 
@@ -227,22 +226,8 @@ def to_program(problem: SoftwareProblem, sequence: Sequence[Primitive]) -> CallP
     Raises:
         UserError: A primitive does not apply.
     """
-    return program_of_loops(problem, apply_sequence(problem, sequence))
-
-
-def program_of_loops(problem: SoftwareProblem, loops: Loops) -> CallProgram:
-    """The program with those loops."""
-    dims = problem.computation.dims
-    named = [(dims[d], n) for d, n, _ in loops.rows]
-    schedule = Schedule(problem.choices[loops.choice], tuple(named[: loops.host]), tuple(named[loops.host :]))
-    fused: list[int] = []
-    for _, _, joined in loops.rows[: loops.host]:
-        if joined:
-            fused[-1] += 1
-        else:
-            fused.append(1)
-    core: Core = problem.core
-    return CallProgram(core, schedule, tuple(fused))
+    loops = apply_sequence(problem, sequence)
+    return program_of_loops(problem, loops.choice, loops.rows, loops.host)
 
 
 def score_sequences(problem: SoftwareProblem, sequences: Sequence[Sequence[Primitive]]) -> FloatArray:

@@ -1,5 +1,7 @@
 """The program that a search on a core found, as a `Program` of its scratchpad: instructions, text, Gemmini's instructions."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from codesign.cost.arrays import Reuse
@@ -10,7 +12,6 @@ from codesign.tensorization.program import Program, generate_program
 from codesign.tensorization.program_cost import CallProgram
 from codesign.tensorization.revisions import CHOICE, unfold
 from codesign.tensorization.schedule import Schedule
-from codesign.tensorization.scoring import JOINED
 from codesign.tensorization.scratchpad import scratchpad_of
 from codesign.tensorization.search import SearchResult
 
@@ -19,15 +20,27 @@ def found_program(problem: SoftwareProblem, result: SearchResult) -> CallProgram
     """The loops, the choice and the fused host loops of a candidate, as the program cost scores them."""
     rows = np.ones((problem.max_loops, 3), np.int64)
     count, host = unfold(problem.arrays, result.candidate, rows)
-    loops = [(problem.computation.dims[int(d)], int(n)) for d, n, _ in rows[:count]]
+    return program_of_loops(problem, int(result.candidate[CHOICE]), rows[:count].tolist(), host)
+
+
+def program_of_loops(problem: SoftwareProblem, choice: int, rows: Sequence[Sequence[int]], host: int) -> CallProgram:
+    """The program of a tensorize choice by number with these loops.
+
+    Args:
+        problem: The computation on the core.
+        choice: Number of the choice in the problem's list.
+        rows: (dimension number, iterations, 1 if fused with the loop outside it), outermost first.
+        host: How many of them run on the host.
+    """
+    loops = [(problem.computation.dims[dim], count) for dim, count, _ in rows]
     fused: list[int] = []
-    for row in rows[:host]:
-        if row[JOINED]:
+    for _, _, joined in rows[:host]:
+        if joined:
             fused[-1] += 1
         else:
             fused.append(1)
-    choice = problem.choices[int(result.candidate[CHOICE])]
-    return CallProgram(problem.core, Schedule(choice, tuple(loops[:host]), tuple(loops[host:])), tuple(fused))
+    schedule = Schedule(problem.choices[choice], tuple(loops[:host]), tuple(loops[host:]))
+    return CallProgram(problem.core, schedule, tuple(fused))
 
 
 def program_on_core(found: CallProgram, *, reuse: Reuse = Reuse.RESIDENT) -> Program | Infeasible:
