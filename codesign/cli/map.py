@@ -17,7 +17,7 @@ from codesign.library.arguments import Sources
 from codesign.library.map_options import MapOptions
 
 if TYPE_CHECKING:
-    from codesign.library.mapped import MappedLayer
+    from codesign.library.mapped_layer import MappedLayer
     from codesign.mappers.protocol import MipReport
 
 DEFAULT_MAPPER = "anneal"
@@ -110,7 +110,7 @@ def _map_layer(
     output: Output,
 ) -> None:
     from codesign.cli.cost_text import provenance_document
-    from codesign.library.mapping import map_problem
+    from codesign.library.mapped_layer import map_problem
     from codesign.mapping.constraints import MappingProblem
 
     search = rules.named(search, DEFAULT_MAPPER)

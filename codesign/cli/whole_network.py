@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from codesign.evaluation.whole_network import NetworkResult
     from codesign.formats.load import Hardware, Inputs
     from codesign.library.map_options import MapOptions
-    from codesign.library.mapped import MappedNetwork
+    from codesign.library.mapped_network import MappedNetwork
     from codesign.library.timing import TimingOptions
     from codesign.mappers.protocol import Mapper
     from codesign.workloads.network import Network
@@ -190,7 +190,7 @@ def run_map(
 ) -> None:
     """Map every distinct layer and show what the network costs; write the certificate to a file where one is named."""
     from codesign.cli.tables import counted_off
-    from codesign.library.mapping import map_loaded
+    from codesign.library.mapped_network import map_loaded
 
     assert hardware.architecture is not None
     architecture = request.knowing(hardware.architecture)
@@ -224,7 +224,7 @@ def run_evaluate(
 ) -> None:
     """Evaluate every distinct layer with its mapping of a folder and show what the network costs."""
     from codesign.evaluation.mapping_files import read_mappings
-    from codesign.library.mapping import evaluate_loaded
+    from codesign.library.mapped_network import evaluate_loaded
 
     _refuse_events(request, search.timing)
     architecture = request.knowing(architecture)
