@@ -7,7 +7,7 @@ shown to the agent, so that one policy serves the whole front; and the logarithm
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import gymnasium as gym
@@ -121,13 +121,6 @@ class _Episode:
     weights: Floats
 
 
-@dataclass
-class _Record:
-    """What was seen so far, for the scale of the reward."""
-
-    values: list[Floats] = field(default_factory=list)
-
-
 class HardwareEnv(gym.Env[npt.NDArray[np.float32], np.int64]):  # type: ignore[misc]
     """One episode chooses one design; the reward comes with the last parameter.
 
@@ -153,7 +146,7 @@ class HardwareEnv(gym.Env[npt.NDArray[np.float32], np.int64]):  # type: ignore[m
         d, m = self.design_space.dimension, len(self._objectives)
         self.observation_space = gym.spaces.Box(-1.0, 1.0, (2 * d + m,), np.float32)
         self.action_space = gym.spaces.Discrete(max(self.design_space.cardinalities))
-        self._record = _Record()
+        self._seen: list[Floats] = []
         self._episode: _Episode | None = None
 
     def reset(
@@ -183,8 +176,8 @@ class HardwareEnv(gym.Env[npt.NDArray[np.float32], np.int64]):  # type: ignore[m
             return self._observation(), 0.0, False, False, self._info()
         point, values = self._judge(episode.choices)
         if values is not None:
-            self._record.values.append(values)
-        scale = Scale.of(np.array(self._record.values).reshape(-1, len(self._objectives)))
+            self._seen.append(values)
+        scale = Scale.of(np.array(self._seen).reshape(-1, len(self._objectives)))
         info = {**self._info(), "point": point, "objectives": None if values is None else values.tolist()}
         return self._observation(), reward_of(values, episode.weights, scale), True, False, info
 

@@ -113,12 +113,8 @@ class ReinforcedSearch:
     def _is_prefix(self, earlier: History | None, history: History) -> bool:
         if earlier is None:
             return True
-        n = len(earlier.indices)
-        return (
-            n <= len(history.indices)
-            and bool((earlier.indices == history.indices[:n]).all())
-            and bool(np.array_equal(earlier.objectives, history.objectives[:n], equal_nan=True))
-        )
+        values = history.objectives[: len(earlier.indices)]
+        return history.goes_on(earlier.indices) and np.array_equal(earlier.objectives, values, equal_nan=True)
 
     def _fresh(self) -> Any:
         from sb3_contrib import MaskablePPO

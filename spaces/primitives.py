@@ -226,11 +226,7 @@ def to_program(problem: SoftwareProblem, sequence: Sequence[Primitive]) -> CallP
     Raises:
         UserError: A primitive does not apply.
     """
-    return program_of_loops(problem, apply_sequence(problem, sequence))
-
-
-def program_of_loops(problem: SoftwareProblem, loops: Loops) -> CallProgram:
-    """The program with those loops."""
+    loops = apply_sequence(problem, sequence)
     return program_of_rows(problem, loops.choice, loops.rows, loops.host)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from codesign.core.errors import UserError
 from codesign.core.rng import make_state
 from codesign.mapping.nest import FloatArray, IntArray
+from codesign.tensorization.core_program import program_of_rows
 from codesign.tensorization.encoding import SoftwareProblem
 from codesign.tensorization.program_cost import CallProgram
 from codesign.tensorization.revisions import (
@@ -28,7 +29,6 @@ from spaces.primitives import (
     Reorder,
     Split,
     Tensorize,
-    program_of_loops,
     score_sequences,
 )
 
@@ -79,7 +79,8 @@ class SoftwareSpace:
 
     def program(self, candidate: IntArray) -> CallProgram:
         """The program of a candidate."""
-        return program_of_loops(self.problem, self.loops(candidate))
+        loops = self.loops(candidate)
+        return program_of_rows(self.problem, loops.choice, loops.rows, loops.host)
 
     def sequence(self, candidate: IntArray) -> list[Primitive]:
         """The candidate as primitives."""

@@ -139,7 +139,7 @@ def _show_trade_offs(files: list[str] | None, sources: Sources, network: Network
 def _evaluate_layer(inputs: "Inputs", search: MapOptions, as_json: bool) -> None:
     from codesign.cli.cost_text import print_cost, provenance_document
     from codesign.cli.timing import print_run
-    from codesign.library.mapping import evaluate_layer
+    from codesign.library.mapped_layer import evaluate_layer
 
     architecture, computation = inputs.need_architecture(), inputs.need_computation()
     found = evaluate_layer(computation, architecture, inputs.need_mapping(), search)

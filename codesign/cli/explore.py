@@ -114,17 +114,9 @@ def explore_command(
     from codesign.cli.exploring import run_explore
     from codesign.library.studies import front_json
 
-    flags: JsonObject = {
-        "workload": workload,
-        "place": place.to_json(),
-        "space": space.space,
-        "choices": choices,
-        "search": search,
-        "judge": judge,
-        "fidelity": fidelity,
-        "workers": workers,
-    }
-    spec = specification(file, flags)
+    what: JsonObject = {"workload": workload, "place": place.to_json(), "space": space.space, "choices": choices}
+    how: JsonObject = {"search": search, "judge": judge, "fidelity": fidelity, "workers": workers}
+    spec = specification(file, what | how)
     if space.technology is not None:
         spec = replace(spec, space=f"{spec.space.partition('@')[0]}@{space.technology}")
     place.check(spec)

@@ -1,6 +1,5 @@
 """The options of `codesign explore`: the fields of a study's file, None where nothing was given."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -41,24 +40,20 @@ _SPLIT = Flag(read=_words)
 _MANY = Flag(read=_given)
 
 
-def _named(name: str, kind: Any = None, read: Callable[[Any], Any] | None = None) -> Flag:
-    return Flag(name, kind, read)
-
-
 Workload = Annotated[
     JsonObject,
     _part(
         WorkloadSpec,
         "Workload",
-        networks=_named("network", read=_given),
-        serving=_named("workload", Path, str),
+        networks=Flag("network", read=_given),
+        serving=Flag("workload", Path, str),
         weights=Flag(kind=str, read=_numbers),
         dims=Flag(kind=str, read=parse_dims),
     ),
 ]
 Search = Annotated[
     JsonObject,
-    _part(SearchSpec, objectives=Flag(kind=str, read=_listed), constraints=_named("constraint", read=_given)),
+    _part(SearchSpec, objectives=Flag(kind=str, read=_listed), constraints=Flag("constraint", read=_given)),
 ]
 Choices = Annotated[
     JsonObject,
@@ -72,7 +67,7 @@ Judge = Annotated[
         objective=Flag("map-objective"),
         time_limit_s=Flag("time-limit"),
         vary=_MANY,
-        activation_bytes=_named("activation-buffer", str, lambda text: parse_size(text, "--activation-buffer")),
+        activation_bytes=Flag("activation-buffer", str, lambda text: parse_size(text, "--activation-buffer")),
     ),
 ]
 Fidelity = Annotated[

@@ -1,6 +1,5 @@
 """`codesign map`: the best mapping of one operator on one accelerator that a mapper finds."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,7 +17,7 @@ from codesign.library.arguments import Sources
 from codesign.library.map_options import MapOptions
 
 if TYPE_CHECKING:
-    from codesign.library.mapped import MappedLayer
+    from codesign.library.mapped_layer import MappedLayer
     from codesign.mappers.protocol import MipReport
 
 DEFAULT_MAPPER = "anneal"
@@ -111,7 +110,7 @@ def _map_layer(
     output: Output,
 ) -> None:
     from codesign.cli.cost_text import provenance_document
-    from codesign.library.mapping import map_problem
+    from codesign.library.mapped_layer import map_problem
     from codesign.mapping.constraints import MappingProblem
 
     search = rules.named(search, DEFAULT_MAPPER)
@@ -147,12 +146,12 @@ def _refuse_certificate(rules: MapRules, search: MapOptions, default: str = DEFA
 
 def _certify(path: Path, found: "MappedLayer") -> None:
     """Write the certificate of a proven mapping; searches of imperfect factors or uneven mappings may leave a gap, which it then says."""
-    from codesign.core.files import write_atomic
+    from codesign.core.files import write_json
 
     if not found.certifiable:
         gap = "no mapping was found" if found.mapping is None else f"the mapping is not proven ({found.proof.value})"
         raise UserError(f"{path} is not written: {gap}", hint="a certificate needs a search that ends with a proof")
-    write_atomic(path, json.dumps(found.certificate(), indent=1) + "\n")
+    write_json(path, found.certificate())
 
 
 def _write(out: Path, found: "MappedLayer") -> None:

@@ -1,6 +1,5 @@
 """`codesign map --semantics accelforge`: exact uneven and fused mappings under LoopTree's rules, from AccelForge's files."""
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -21,14 +20,14 @@ def map_looptree(files: Sequence[str], search: "MapOptions", output: "Output", c
     Raises:
         UserError: A file is missing or not AccelForge's, or something in it is not supported.
     """
-    from codesign.core.files import write_atomic
+    from codesign.core.files import write_json
     from codesign.library.looptree_files import map_accelforge
 
     found, proof = map_accelforge(files, search, certify=certificate is not None)
     if certificate is not None:
-        write_atomic(certificate, json.dumps(proof, indent=1) + "\n")
+        write_json(certificate, proof)
     if output.out is not None:
-        write_atomic(output.out, json.dumps(found.to_json(), indent=1) + "\n")
+        write_json(output.out, found.to_json())
     if output.as_json:
         echo_json(found.to_json(), indent=1)
         return

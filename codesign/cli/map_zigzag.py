@@ -1,6 +1,5 @@
 """`codesign map --semantics zigzag`: loop orders of one layer on an accelerator in ZigZag's files."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,13 +42,13 @@ def unrolling_text(layer: "UnrolledLayer") -> str:
 
 
 def _write(out: Path, result: "OrderResult", mapper: str, goal: "Objective") -> None:
-    from codesign.core.files import write_atomic
+    from codesign.core.files import write_json
 
     if result.mapping is None:
         typer.echo(f"no mapping was found; {out} is not written", err=True)
         return
     document = {"mapper": mapper, "objective": goal.value, "mapping": result.mapping_json(result.mapping)}
-    write_atomic(out, json.dumps(document, indent=1) + "\n")
+    write_json(out, document)
 
 
 def _print(result: "OrderResult") -> None:

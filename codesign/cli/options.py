@@ -205,11 +205,6 @@ def asked(default: Any = MISSING, **told: Any) -> Any:
     return field(default=default, metadata=told)
 
 
-def option(panel: str, *names: str, **settings: Any) -> Any:
-    """An option in a panel of `--help`."""
-    return typer.Option(*names, rich_help_panel=panel, **settings)
-
-
 def given_flags(group: Any, besides: Collection[str] = ()) -> dict[str, bool]:
     """By flag, whether a field of a group differs from its default; those `besides` are left out."""
     hints = get_type_hints(type(group), include_extras=True)

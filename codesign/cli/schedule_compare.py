@@ -4,11 +4,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from codesign.cli import schedule_cosma, schedule_fused, schedule_soma
-from codesign.cli.compiling import echo_json
 from codesign.cli.options import first_given
 from codesign.cli.schedule_options import NETWORK, ScheduleOptions, named_architecture
 from codesign.core.errors import UserError, unknown_name
-from codesign.core.files import write_json
 from codesign.core.json_types import JsonObject
 
 if TYPE_CHECKING:
@@ -75,11 +73,7 @@ def run(options: ScheduleOptions) -> None:
         )
     rows = [_row(replace(options, scheduler=n)) for n in names]
     document = {"network": options.network, "architecture": options.arch, "schedules": [_to_json(row) for row in rows]}
-    if options.out is not None:
-        write_json(options.out, document)
-    if options.output_format == "json":
-        echo_json(document)
-    else:
+    if options.emit(document):
         _print(rows, options)
 
 

@@ -14,7 +14,7 @@ from codesign.cli.compiling import echo_json
 from codesign.cli.schedule_events import print_events, write_page
 from codesign.cli.schedule_options import NETWORK, named_architecture
 from codesign.core.errors import UserError
-from codesign.core.files import write_atomic, write_json
+from codesign.core.files import write_atomic
 from codesign.core.json_types import JsonObject
 
 if TYPE_CHECKING:
@@ -211,10 +211,7 @@ def _schedule(options: ScheduleOptions) -> None:
 
         run, analytic = (None, 0) if timed is None else timed
         write_page(options.html, memory_map_html(result), run, analytic)
-    if options.out is not None:
-        write_json(options.out, document)
-    if options.output_format == "json":
-        echo_json(document)
+    if not options.emit(document):
         return
     macs = f"{found.graph.macs:,} MACs, " if found.graph.macs else ""
     apart = "" if options.parameters else ", not in the scratchpad (--parameters puts them there)"

@@ -4,9 +4,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from codesign.cli.compiling import echo_json
 from codesign.cli.schedule_options import NETWORK, ScheduleOptions, named_architecture
-from codesign.core.files import write_json
 from codesign.core.json_types import JsonObject
 from codesign.core.quantities import parse_size
 
@@ -63,13 +61,9 @@ def run(options: ScheduleOptions) -> None:
 
     graph, result = find(options)
     record = {**result.to_json(), **counts(graph, options), **provenance_document(machine(options))}
-    if options.out is not None:
-        write_json(options.out, record)
-    if options.output_format == "json":
-        echo_json(record)
-        return
-    for line in (*lines(graph, result), f"figures: {provenance_line(machine(options))}"):
-        typer.echo(line)
+    if options.emit(record):
+        for line in (*lines(graph, result), f"figures: {provenance_line(machine(options))}"):
+            typer.echo(line)
 
 
 def lines(graph: "FusedGraph", result: "ScheduleResult") -> list[str]:

@@ -1,12 +1,15 @@
 """The options of `codesign schedule`."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from codesign.cli.compiling import echo_json
 from codesign.cli.inputs import parse_dims
 from codesign.cli.options import Fields, OutputFormat, asked
 from codesign.core.errors import UserError
+from codesign.core.files import write_json
 from codesign.library.arguments import Sources
 from codesign.library.timing import TimingOptions
 
@@ -116,6 +119,14 @@ class ScheduleOptions:
         """How long its axes are."""
         dims = parse_dims(self.dims)
         return {"batch": self.batch, "seq": self.seq, "past": self.past, "phase": self.phase, "dims": dims}
+
+    def emit(self, record: Mapping[str, object]) -> bool:
+        """Write a record where a file is named, and print it where JSON is asked for; whether text is to be printed."""
+        if self.out is not None:
+            write_json(self.out, record)
+        if self.output_format == "json":
+            echo_json(record)
+        return self.output_format != "json"
 
     def timed(self) -> TimingOptions:
         """Whether the schedule is simulated, and how.

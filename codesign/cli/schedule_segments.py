@@ -7,7 +7,7 @@ import typer
 
 from codesign.cli.schedule_options import NETWORK, ScheduleOptions
 from codesign.core.errors import UserError
-from codesign.core.files import read_structured, write_atomic, write_json
+from codesign.core.files import read_structured, write_atomic
 from codesign.core.goals import Budget, Objective
 from codesign.core.json_types import JsonObject
 
@@ -167,14 +167,11 @@ def run(options: ScheduleOptions) -> None:
     simulated = _simulate(evaluator, found, memory) if events else None
     if simulated is not None:
         record |= _simulated(simulated)
-    if options.out is not None:
-        write_json(options.out, record)
     if options.html is not None:
         from codesign.scheduling.segments.system_page import page
 
         write_atomic(options.html, page(evaluator, found, bound, simulated))
-    if options.output_format == "json":
-        typer.echo(json.dumps(record))
+    if not options.emit(record):
         return
     system = evaluator.system
     for line in tree_lines(found, evaluator.network):

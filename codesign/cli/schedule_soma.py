@@ -256,9 +256,8 @@ def run(options: ScheduleOptions) -> None:
     found = result.found
     if isinstance(found, Unscheduled):
         record = {**infeasible_json(found.problem, found.reason, options.scheduler), **vars(count)}
-        _print_record(record, f"{count}\ninfeasible: {found.reason.reason}", options)
-        if options.out is not None:
-            write_json(options.out, record)
+        if options.emit(record):
+            print(f"{count}\ninfeasible: {found.reason.reason}")
         return
     record = {**found_json(found, options.scheduler, result.seed), **vars(count)}
     record |= {"fusion_bound": result.detail["fusion_bound"], "fusion_gap": result.gap}
@@ -288,25 +287,10 @@ def run(options: ScheduleOptions) -> None:
     print(f"{found.seconds:.2f} s, {found.stage1.evaluations:,} + {found.dram_evaluations:,} schemes", file=sys.stderr)
 
 
-def _print_record(record: JsonObject, text: str, options: ScheduleOptions) -> None:
-    if options.output_format == "json":
-        echo_json(record)
-    else:
-        print(text)
-
-
 def _refuse_search(options: ScheduleOptions) -> None:
     if options.timed().event:
         raise UserError("--timing event simulates a schedule that was searched for", hint="leave out --evaluate")
-    read = (
-        options.time_limit,
-        options.evaluations,
-        options.chains,
-        options.workers,
-        options.objective,
-        options.prove,
-    )
-    if any(value is not None for value in read):
-        raise UserError(
-            "--evaluate runs no search: leave out --time-limit, --evaluations, --chains, --workers, --objective, --prove"
-        )
+    of_search = ("time_limit", "evaluations", "chains", "workers", "objective", "prove")
+    if any(getattr(options, name) is not None for name in of_search):
+        flags = ", ".join("--" + name.replace("_", "-") for name in of_search)
+        raise UserError(f"--evaluate runs no search: leave out {flags}")

@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
 import typer
 
 from codesign.cli.compiling import echo_json
 from codesign.core.errors import UserError
 from codesign.core.json_types import JsonObject
-from codesign.core.point import Point
 
 if TYPE_CHECKING:
     from codesign.cli.tensorize_program import ProgramOptions
@@ -146,33 +145,17 @@ def _emit(
     finish(options, program, as_json, document)
 
 
-@runtime_checkable
-class HasBuilder(Protocol):
-    """A space whose architectures are made by a part of it."""
-
-    @property
-    def builder(self) -> object:
-        """The part that builds the space's architectures."""
-
-
-@runtime_checkable
-class BuildsCores(Protocol):
-    """A maker of architectures that are cores of one intrinsic."""
-
-    def core(self, point: Point) -> "Core":
-        """The core of a design."""
-
-
 def _core(options: SearchOptions) -> "Core":
     """The core of a design: the space's preset with the given changes."""
     from codesign.evaluation.design import load_design_space
-    from codesign.library.changes import changes
+    from codesign.library.changes import changed_preset
 
     space = load_design_space(str(options.core))
-    if not isinstance(space, HasBuilder) or not isinstance(space.builder, BuildsCores):
+    make = getattr(getattr(space, "builder", None), "core", None)
+    if make is None:
         raise UserError(f"space {options.core!r} has no intrinsic", hint="try gemmcore, gemvcore, dotcore or convcore")
-    point = dict(space.space.presets[0]) | changes(options.design or "")
-    return space.builder.core(space.space.to_points(space.space.to_indices([point], "--design"))[0])
+    core: Core = make(changed_preset(space, options.design or ""))
+    return core
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """What `map --network` and `evaluate --network` do: a whole network on one accelerator, as table, JSON, page and files."""
 
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -10,7 +9,7 @@ import typer
 from codesign.cli.compiling import echo_json
 from codesign.cli.options import asked, given_flags
 from codesign.core.errors import UserError
-from codesign.core.files import write_atomic
+from codesign.core.files import write_json
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from codesign.evaluation.whole_network import NetworkResult
     from codesign.formats.load import Hardware, Inputs
     from codesign.library.map_options import MapOptions
-    from codesign.library.mapped import MappedNetwork
+    from codesign.library.mapped_network import MappedNetwork
     from codesign.library.timing import TimingOptions
     from codesign.mappers.protocol import Mapper
     from codesign.workloads.network import Network
@@ -191,7 +190,7 @@ def run_map(
 ) -> None:
     """Map every distinct layer and show what the network costs; write the certificate to a file where one is named."""
     from codesign.cli.tables import counted_off
-    from codesign.library.mapping import map_loaded
+    from codesign.library.mapped_network import map_loaded
 
     assert hardware.architecture is not None
     architecture = request.knowing(hardware.architecture)
@@ -216,7 +215,7 @@ def run_map(
     if certificate is not None:
         if mapped.infeasible is not None:
             raise UserError(f"{certificate} is not written: the network cannot run: {mapped.infeasible}")
-        write_atomic(certificate, json.dumps(mapped.certificate(), indent=1) + "\n")
+        write_json(certificate, mapped.certificate())
     show(mapped, output, _masked(request, mapped.result))
 
 
@@ -225,7 +224,7 @@ def run_evaluate(
 ) -> None:
     """Evaluate every distinct layer with its mapping of a folder and show what the network costs."""
     from codesign.evaluation.mapping_files import read_mappings
-    from codesign.library.mapping import evaluate_loaded
+    from codesign.library.mapped_network import evaluate_loaded
 
     _refuse_events(request, search.timing)
     architecture = request.knowing(architecture)

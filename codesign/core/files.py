@@ -1,8 +1,11 @@
 """Reading and writing the structured files of the project: YAML and JSON, with errors that name the place."""
 
+import csv
+import io
 import json
 import os
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -94,3 +97,10 @@ def write_atomic(path: str | Path, text: str) -> None:
 def write_json(path: str | Path, value: Any) -> None:
     """Write a value as indented JSON, atomically."""
     write_atomic(path, json.dumps(value, indent=1) + "\n")
+
+
+def csv_text(rows: Iterable[Iterable[object]]) -> str:
+    """Rows as CSV, the names of columns first."""
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator="\n").writerows(rows)
+    return stream.getvalue()

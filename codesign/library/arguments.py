@@ -41,13 +41,13 @@ class Sources:
         from codesign.formats.load import load_inputs
         from codesign.workloads.layer_string import parse_layer
 
-        named = self._split(files or ())
+        paths, preset, layer = self._split(files or ())
         return load_inputs(
-            named.paths,
-            architecture=named.preset(),
-            computation=None if named.layer is None else parse_layer(named.layer),
+            paths,
+            architecture=self._built_in(preset),
+            computation=None if layer is None else parse_layer(layer),
             clock_hz=self.clock_hz,
-            technology=named.left_technology(),
+            technology=self.technology if preset is None else None,
             imperfect=imperfect,
         )
 
@@ -59,18 +59,31 @@ class Sources:
         """
         from codesign.formats.load import load_hardware
 
-        named = self._split(files or ())
-        if named.layer is not None:
-            raise UserError(f"--network and the layer {named.layer!r}: give one of them")
+        paths, preset, layer = self._split(files or ())
+        if layer is not None:
+            raise UserError(f"--network and the layer {layer!r}: give one of them")
         found = load_hardware(
-            named.paths, architecture=named.preset(), clock_hz=self.clock_hz, technology=named.left_technology()
+            paths,
+            architecture=self._built_in(preset),
+            clock_hz=self.clock_hz,
+            technology=self.technology if preset is None else None,
         )
         if found.architecture is None:
             raise UserError("no file describes an architecture", hint="give a file or a preset, e.g. --arch eyeriss")
         return found, found.architecture
 
-    def _split(self, files: Sequence[str]) -> "Named":
-        """Files, preset names and layers told apart.
+    def _built_in(self, preset: str | None) -> "Architecture | None":
+        """The preset of that name, which takes the technology.
+
+        Raises:
+            UserError: There is none of that name, nor such a technology.
+        """
+        from codesign.arch.presets import load_preset
+
+        return None if preset is None else load_preset(preset, self.technology)
+
+    def _split(self, files: Sequence[str]) -> tuple[list[str], str | None, str | None]:
+        """The files, the name of a preset where no file gives the architecture, and a layer string.
 
         Raises:
             UserError: Two presets or two layers, or a clock that is not positive.
@@ -92,38 +105,7 @@ class Sources:
         for what, found in (("architecture", presets), ("layer", layers)):
             if len(found) > 1:
                 raise UserError(f"two names for the {what}: {found[0]!r} and {found[1]!r}; give one")
-        return Named(tuple(paths), presets[0] if presets else None, layers[0] if layers else None, self.technology)
-
-
-@dataclass(frozen=True)
-class Named:
-    """What the arguments name, not yet read.
-
-    Args:
-        paths: The files.
-        preset_name: Of the architecture, where no file gives it.
-        layer: A layer string.
-        technology: Fills in what the architecture leaves open.
-    """
-
-    paths: tuple[str, ...]
-    preset_name: str | None
-    layer: str | None
-    technology: str | None
-
-    def preset(self) -> "Architecture | None":
-        """The built-in architecture.
-
-        Raises:
-            UserError: There is none of that name, nor such a technology.
-        """
-        from codesign.arch.presets import load_preset
-
-        return None if self.preset_name is None else load_preset(self.preset_name, self.technology)
-
-    def left_technology(self) -> str | None:
-        """The technology for an architecture of the files; a preset has taken it already."""
-        return None if self.preset_name is not None else self.technology
+        return paths, presets[0] if presets else None, layers[0] if layers else None
 
 
 def _is_file(text: str) -> bool:

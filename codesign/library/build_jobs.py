@@ -163,14 +163,13 @@ def _design(request: "Request") -> tuple[Any, Point, int | None]:
     """
     from codesign.evaluation.design import load_design_space
     from codesign.evaluation.replay import recorded_space
-    from codesign.library.changes import changes
+    from codesign.library.changes import changed_preset
 
     if request.options.trial is not None:
         study, trial = _trial(request)
         return recorded_space(study.config, request.options.space), trial.point, _judged_bursts(study.config)
     space: Any = load_design_space(str(request.options.space))
-    point = dict(next(iter(space.space.presets), {})) | changes(request.options.design or "")
-    return space, space.space.to_points(space.space.to_indices([point], "--design"))[0], None
+    return space, changed_preset(space, request.options.design or ""), None
 
 
 def _trial(request: "Request") -> tuple[Any, Any]:

@@ -59,17 +59,10 @@ class BuildOptions:
     memory: str | None = None
 
     def __post_init__(self) -> None:
-        for name, value in (
-            ("bus_bytes", self.bus_bytes),
-            ("burst_bytes", self.burst_bytes),
-            ("outstanding", self.outstanding),
-        ):
-            if value is not None and value < 1:
-                raise UserError(f"`{name}` must be >= 1, got {value}")
-        if self.evaluations < 1:
-            raise UserError(f"`evaluations` must be >= 1, got {self.evaluations}")
-        if self.seed < 0:
-            raise UserError(f"`seed` must be >= 0, got {self.seed}")
+        for name, least in (("bus_bytes", 1), ("burst_bytes", 1), ("outstanding", 1), ("evaluations", 1), ("seed", 0)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise UserError(f"`{name}` must be >= {least}, got {value}")
         if self.simulator not in (None, *SIMULATORS):
             raise unknown_name("simulator", self.simulator, SIMULATORS, where="--simulator")
         if self.answers not in ANSWERS:

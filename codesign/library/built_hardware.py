@@ -1,10 +1,10 @@
 """Generated hardware as a result."""
 
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NotRequired, TypedDict, cast, final
 
+from codesign.core.files import write_json
 from codesign.core.json_types import Json, JsonObject
 from codesign.library.results import AbstractResult
 
@@ -117,5 +117,5 @@ def finished(
         document["synthesis"] = synthesis.to_json()
     files = (*built.files, write_constraints(built.folder, parameters, synthesis))
     document["files"] = list(files)
-    (built.folder / "result.json").write_text(json.dumps(document, indent=1) + "\n", "utf-8")
+    write_json(built.folder / "result.json", document)
     return replace(built, files=files, synthesis=synthesis)

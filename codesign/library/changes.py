@@ -1,6 +1,20 @@
 """Changes to the preset of a space, as text."""
 
+from typing import Any
+
 from codesign.core.errors import UserError
+from codesign.core.point import Point
+
+
+def changed_preset(space: Any, text: str) -> Point:
+    """The first preset of a design space with changes, such as ``pe=8,banks=2``.
+
+    Raises:
+        UserError: A part is not NAME=VALUE, or no value of the space.
+    """
+    point = dict(next(iter(space.space.presets), {})) | changes(text)
+    found: Point = space.space.to_points(space.space.to_indices([point], "--design"))[0]
+    return found
 
 
 def changes(text: str) -> dict[str, int | str]:

@@ -7,15 +7,11 @@ from typing import Any, overload
 
 from codesign.arch.architecture import Architecture
 from codesign.core.errors import UserError
-from codesign.cost.cost import Infeasible
-from codesign.cost.cost import evaluate as evaluate_mapping
-from codesign.evaluation.network import ConstraintsOf, Progress
-from codesign.evaluation.whole_network import LayerKey, evaluate_network
-from codesign.evaluation.whole_network import map_network as map_every_layer
+from codesign.evaluation.whole_network import LayerKey
 from codesign.library.inputs import as_computation, as_hardware, as_mapping, as_network, is_layer
 from codesign.library.map_options import DEFAULT_OPTIONS, MapOptions
-from codesign.library.mapped import MappedLayer, MappedNetwork
-from codesign.mappers.protocol import Mapper, MapResult
+from codesign.library.mapped_layer import MappedLayer, evaluate_layer, map_problem
+from codesign.library.mapped_network import MappedNetwork, evaluate_loaded, map_loaded
 from codesign.mapping.constraints import Constraints, MappingProblem
 from codesign.mapping.fit import check_fit
 from codesign.mapping.mapping import Mapping
@@ -54,35 +50,6 @@ def map_layer(
     return map_problem(MappingProblem(computation, machine, _freed(constraints, options), options.imperfect), options)
 
 
-def map_problem(problem: MappingProblem, options: MapOptions) -> MappedLayer:
-    """The best mapping of one layer with the constraints on it."""
-    result = options.searcher(problem.architecture).map(
-        problem, options.goal, budget=options.budget, seed=options.seed, reuse=options.rule
-    )
-    return _timed(MappedLayer(problem.computation, problem.architecture, result, problem, options))
-
-
-def evaluate_layer(
-    computation: Computation, architecture: Architecture, mapping: Mapping, options: MapOptions
-) -> MappedLayer:
-    """What one layer costs with a mapping that is given."""
-    cost = evaluate_mapping(computation, architecture, mapping, reuse=options.rule, imperfect=options.imperfect)
-    if isinstance(cost, Infeasible):
-        return MappedLayer(computation, architecture, MapResult(None, None, cost, 1, 0.0), options=options)
-    return _timed(MappedLayer(computation, architecture, MapResult(mapping, cost, None, 1, 0.0), options=options))
-
-
-def _timed(layer: MappedLayer) -> MappedLayer:
-    """The layer with its mapping simulated, where that is asked for."""
-    timing, found = layer.options.timing, layer.result
-    if not timing.event or found.mapping is None:
-        return layer
-    run, seconds = timing.run(layer.mapped_computation, layer.architecture, found.mapping, layer.options.rule)
-    if isinstance(run, Infeasible):
-        return replace(layer, result=replace(found, mapping=None, cost=None, infeasible=run))
-    return replace(layer, run=run, run_seconds=seconds)
-
-
 def map_network(
     network: Network | str | Path,
     architecture: Architecture | str | Path,
@@ -114,30 +81,6 @@ def map_network(
     return map_loaded(loaded, machine, options.network_searcher(machine), options, constraints_of)
 
 
-def map_loaded(
-    network: Network,
-    architecture: Architecture,
-    mapper: Mapper,
-    options: MapOptions,
-    constraints_of: ConstraintsOf,
-    progress: Progress | None = None,
-) -> MappedNetwork:
-    """Every distinct layer of a network with the best mapping that a mapper finds."""
-    found = map_every_layer(
-        network, architecture, mapper, options.judged(), constraints_of=constraints_of, progress=progress
-    )
-    mapped = MappedNetwork(found, network, architecture, constraints_of=constraints_of, uneven=options.uneven)
-    return _timed_network(mapped, options)
-
-
-def evaluate_loaded(
-    network: Network, architecture: Architecture, mappings: MappingABC[LayerKey, Mapping], options: MapOptions
-) -> MappedNetwork:
-    """What a network costs with mappings that are given, by layer."""
-    judged = evaluate_network(network, architecture, mappings, options.judged())
-    return _timed_network(MappedNetwork(judged, network, architecture), options)
-
-
 def _refuse_for_network(options: MapOptions) -> None:
     """Refuse what is of one layer.
 
@@ -147,13 +90,6 @@ def _refuse_for_network(options: MapOptions) -> None:
     for name, given in {"trace": options.timing.trace is not None, "pad": options.pad}.items():
         if given:
             raise UserError(f"`{name}` is of one layer", hint="map_layer, or leave it out")
-
-
-def _timed_network(network: MappedNetwork, options: MapOptions) -> MappedNetwork:
-    """The network with every layer simulated, where that is asked for."""
-    if isinstance(network.result, Infeasible):
-        return network
-    return replace(network, events=options.timing.of_network(network.result))
 
 
 @overload

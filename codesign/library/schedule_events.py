@@ -9,7 +9,6 @@ from codesign.library.timing import TimingOptions
 
 if TYPE_CHECKING:
     from codesign.arch.architecture import Architecture
-    from codesign.scheduling.protocol import ScheduleResult
     from codesign.timing.simulate import Run
     from codesign.timing.table import Timing
 
@@ -32,28 +31,16 @@ def schedule_table(options: TimingOptions, name: str) -> "Timing":
     return load_timing(name) if name in named_tables() else Timing("default", source="no latencies")
 
 
-def simulated(
-    result: "ScheduleResult", architecture: "Architecture | None", options: TimingOptions
-) -> "tuple[Run, int] | None":
-    """The run of a schedule and its analytical cycles, its trace written; None where nothing runs.
-
-    Args:
-        result: Of a scheduler.
-        architecture: On which the network was scheduled; None for SoMa's template.
-        options: Constants, trace, limit of operations.
-
-    Raises:
-        UserError: The event tier does not know such schedules.
-    """
-    if result.infeasible is not None:
-        return None
-    return simulate(getattr(result.found, "schedule", result.found), architecture, options, result.scheduler)
-
-
 def simulate(
     schedule: object, architecture: "Architecture | None", options: TimingOptions, scheduler: str
 ) -> "tuple[Run, int]":
     """The run of a schedule and its analytical cycles, its trace written.
+
+    Args:
+        schedule: What a scheduler found.
+        architecture: On which the network was scheduled; None for SoMa's template.
+        options: Constants, trace, limit of operations.
+        scheduler: Its name, for messages.
 
     Raises:
         UserError: The event tier does not know schedules of the scheduler.

@@ -13,7 +13,7 @@ from codesign.core.json_types import JsonObject
 from codesign.cost.cost import Infeasible
 from codesign.library.inputs import as_hardware
 from codesign.library.results import AbstractResult
-from codesign.library.schedule_events import event_record, not_simulated, simulated
+from codesign.library.schedule_events import event_record, not_simulated, simulate
 from codesign.library.timing import TimingOptions
 from codesign.scheduling.protocol import ScheduleProblem, Scheduler, ScheduleResult
 from codesign.scheduling.registry import create
@@ -199,5 +199,7 @@ def schedule(
         budget=Budget(options.time_limit_s, options.evaluations),
         seed=options.seed,
     )
-    timed = simulated(result, machine, options.timing) if options.timing.event else None
-    return ScheduledNetwork(network, machine, result, *(timed or (None, None)))
+    if not options.timing.event or result.infeasible is not None:
+        return ScheduledNetwork(network, machine, result)
+    found = getattr(result.found, "schedule", result.found)
+    return ScheduledNetwork(network, machine, result, *simulate(found, machine, options.timing, result.scheduler))

@@ -222,12 +222,10 @@ class FrontProof:
 
     def learn(self, history: History) -> None:
         """Take in what was told since; a history that is no continuation is learned anew."""
-        known = len(self._told)
-        if known > len(history.indices) or not np.array_equal(self._told, history.indices[:known]):
+        if not history.goes_on(self._told):
             self._start()
-            known = 0
         good = satisfied(self._problem, history)
-        for k in range(known, len(history.indices)):
+        for k in range(len(self._told), len(history.indices)):
             self._learn_one(history.indices[k], history.objectives[k], bool(history.valid[k]), bool(good[k]))
         self._told = history.indices.copy()
         self._waiting = [p for p in (self._position(row) for row in history.pending) if p is not None]

@@ -25,6 +25,7 @@ _SHORT = {
 }
 
 _SINGLE_OBJECTIVE = ("cmaes",)
+_CONSTRAINED = ("tpe", "gp", "nsga2", "nsga3")
 
 _TRIES = 50
 
@@ -121,14 +122,10 @@ class OptunaSampler:
     def _make_sampler(self, seed: int) -> Any:
         from optuna import samplers
 
-        constraints = {"constraints_func": _violation}
-        match self.sampler:
-            case "tpe":
-                return samplers.TPESampler(seed=seed, multivariate=True, **constraints)
-            case "gp" | "nsga2" | "nsga3":
-                return getattr(samplers, _SHORT[self.sampler])(seed=seed, **constraints)
-            case _:
-                return getattr(samplers, _SHORT[self.sampler])(seed=seed)
+        options: dict[str, object] = {"constraints_func": _violation} if self.sampler in _CONSTRAINED else {}
+        if self.sampler == "tpe":
+            options["multivariate"] = True
+        return getattr(samplers, _SHORT[self.sampler])(seed=seed, **options)
 
 
 def _violation(trial: Any) -> list[float]:

@@ -109,6 +109,10 @@ class History:
     valid: Bools
     pending: Indices
 
+    def goes_on(self, told: Indices) -> bool:
+        """Whether the evaluated designs begin with some that were told before: ``k x d``."""
+        return len(told) <= len(self.indices) and np.array_equal(told, self.indices[: len(told)])
+
     def known(self) -> Indices:
         """Evaluated and pending designs: ``(n + p) x d``."""
         return np.concatenate([self.indices, self.pending])

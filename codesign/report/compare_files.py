@@ -1,11 +1,9 @@
 """A comparison of optimisers written down: the page, tables as CSV, a LaTeX table."""
 
-import csv
-import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from codesign.core.files import write_atomic
+from codesign.core.files import csv_text, write_atomic
 from codesign.report.compare import Comparison, Group, comparison_json
 from codesign.report.html_page import asset, build_page
 
@@ -56,7 +54,7 @@ def summary_csv(comparison: Comparison) -> str:
                 "" if g.certified is None else g.certified,
             ]
         )
-    return _csv([head, *rows])
+    return csv_text([head, *rows])
 
 
 def curves_csv(comparison: Comparison) -> str:
@@ -65,7 +63,7 @@ def curves_csv(comparison: Comparison) -> str:
     for group in comparison.groups:
         for seed, curve in zip(group.seeds, group.curves, strict=True):
             rows += [[group.optimizer, seed, k + 1, float(value)] for k, value in enumerate(curve)]
-    return _csv(rows)
+    return csv_text(rows)
 
 
 def tests_csv(comparison: Comparison) -> str:
@@ -75,13 +73,7 @@ def tests_csv(comparison: Comparison) -> str:
         [t.left, t.right, t.trials, t.superiority, t.p_value, t.paired_p_value, t.least_p_value]
         for t in comparison.tests
     ]
-    return _csv([head, *rows])
-
-
-def _csv(rows: Iterable[Sequence[object]]) -> str:
-    stream = io.StringIO()
-    csv.writer(stream, lineterminator="\n").writerows(rows)
-    return stream.getvalue()
+    return csv_text([head, *rows])
 
 
 def latex_table(comparison: Comparison) -> str:

@@ -8,8 +8,6 @@ constants: `remap` searches again, for the designs that are on some front, and b
 schedules record energy by level too and are kept as they are.
 """
 
-import csv
-import io
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +16,7 @@ from pathlib import Path
 from codesign.arch.constants import Constant, scaled_architecture
 from codesign.arch.zero_support import ZeroSupport
 from codesign.core.errors import UserError
-from codesign.core.files import write_atomic
+from codesign.core.files import csv_text, write_atomic
 from codesign.core.json_types import JsonObject
 from codesign.cost.cost import Infeasible
 from codesign.evaluation.design import DesignSpace
@@ -405,16 +403,14 @@ def _numbers(numbers: Sequence[int]) -> str:
 
 def sensitivity_csv(found: Sensitivity) -> str:
     """One row a variation and feasible trial; the base has factor 1 and no constant."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
     names = ["latency_s", "energy_j", "power_w", "area_mm2", "edp_js"]
-    writer.writerow(["constant", "factor", "trial", *names, "on_front", "recommended"])
+    rows: list[list[object]] = [["constant", "factor", "trial", *names, "on_front", "recommended"]]
     for variation in (found.base, *found.variations):
         constant = "" if variation is found.base else variation.constant.value
         for number, metrics in sorted(variation.metrics.items()):
             flags = [int(number in variation.front), int(number == variation.knee)]
-            writer.writerow([constant, variation.factor, number, *(metrics[name] for name in names), *flags])
-    return stream.getvalue()
+            rows.append([constant, variation.factor, number, *(metrics[name] for name in names), *flags])
+    return csv_text(rows)
 
 
 def write_sensitivity(found: Sensitivity, folder: Path, proven: Sequence[str] = ()) -> list[Path]:

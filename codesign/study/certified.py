@@ -3,14 +3,12 @@
 import hashlib
 import json
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast, final
+from typing import Any, cast
 
 import numpy as np
 
 from codesign.core.files import read_kept, write_json
-from codesign.core.json_types import JsonObject
 from codesign.optim.certify import CertifiedFront, Kept, certify
 from codesign.optim.pareto import thinned
 from codesign.optim.protocols import History, Problem
@@ -27,22 +25,6 @@ _DIGITS = 3
 """Of CPU seconds that are written."""
 
 
-@final
-@dataclass(frozen=True)
-class Earlier:
-    """What an earlier run showed of the same study.
-
-    Args:
-        same_front: Whether no trial came since.
-        cpu_seconds: Spent for the trials of then.
-        document: As it was written.
-    """
-
-    same_front: bool
-    cpu_seconds: float
-    document: JsonObject
-
-
 def certify_study(study: Study, problem: Problem, history: History, seconds: float) -> CertifiedFront | None:
     """Show how much better than a study's front any design may be, going on where an earlier run stopped; None where nothing was left to spend.
 
@@ -52,9 +34,9 @@ def certify_study(study: Study, problem: Problem, history: History, seconds: flo
         history: All trials as told.
         seconds: CPU seconds to spend for these trials in all, those of earlier runs included.
     """
-    earlier = _earlier(study)
-    spent = earlier.cpu_seconds if earlier is not None and earlier.same_front else 0.0
-    if earlier is not None and earlier.same_front and (spent >= seconds or earlier.document["certify_finished"]):
+    earlier, same = _earlier(study), read_certified(study)
+    spent = 0.0 if same is None else float(same["certify_cpu_seconds"])
+    if same is not None and (spent >= seconds or same["certify_finished"]):
         return None
     kept = None if earlier is None else _state(study)
     found, state = certify(problem, history, seconds - spent, kept, spent)
@@ -88,18 +70,19 @@ def write_certified(study: Study, found: CertifiedFront) -> Path:
 
 def read_certified(study: Study) -> dict[str, Any] | None:
     """What is shown of a study's front as it is; None where nothing was looked at, or trials came since."""
-    found = _earlier(study)
-    return found.document if found is not None and found.same_front else None
+    found: dict[str, Any] | None = _earlier(study)
+    return found if found is not None and set(found.get("trials", ())) == set(_numbers(study)) else None
 
 
-def _earlier(study: Study) -> Earlier | None:
+def _earlier(study: Study) -> Any:
+    """What an earlier run showed of the same study, perhaps with fewer trials; None where none did."""
     document = read_kept(study.folder / CERTIFIED_FILE)
     if not document:
         return None
     then, now = set(document.get("trials", ())), set(_numbers(study))
     if not then <= now or document.get("study") != _digest(study, then):
         return None
-    return Earlier(then == now, float(document["certify_cpu_seconds"]), document)
+    return document
 
 
 def _state(study: Study) -> Kept | None:

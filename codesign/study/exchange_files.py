@@ -8,13 +8,13 @@ import csv
 import importlib
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 from codesign.core.errors import MissingDependencyError, UserError
-from codesign.core.files import read_structured, read_text, write_atomic, write_json
+from codesign.core.files import csv_text, read_structured, read_text, write_atomic, write_json
 from codesign.core.json_types import JsonObject
 from codesign.evaluation.records import ConfigRecord, DetailRecord, HeadRecord, ParameterRecord
 from codesign.study.config import StudyConfig
@@ -44,7 +44,9 @@ def export_study(study: Study, path: Path) -> None:
             trials = [{**t.to_json(), "detail": study.detail(t.number)} for t in study.trials]
             write_json(path, {**head, "trials": trials})
         case ".csv":
-            write_atomic(path, _csv(rows_of(study)))
+            rows = rows_of(study)
+            names = list(rows[0]) if rows else ["number"]
+            write_atomic(path, csv_text([names, *([row[name] for name in names] for row in rows)]))
             write_json(_companion(path), head)
         case ".parquet":
             _write_parquet(rows_of(study), head, path)
@@ -198,14 +200,6 @@ def _config(plain: Mapping[str, Any], where: str) -> StudyConfig:
         raise UserError(f"the configuration lacks {missing[0]!r}", where=where)
     values: Unchecked = {n: tuple(plain[n]) if n in ("objectives", "constraints") else plain[n] for n in names}
     return StudyConfig(**values)
-
-
-def _csv(rows: Sequence[JsonObject]) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]) if rows else ["number"], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
 
 
 def _companion(path: Path) -> Path:

@@ -8,7 +8,7 @@ import typer
 from typer.testing import CliRunner
 
 from codesign.cli.app import RENAMED_OPTIONS, present_spelling
-from codesign.cli.options import Fields, Flag, command, flattened, given_flags, option, refuse
+from codesign.cli.options import Fields, Flag, command, flattened, given_flags, refuse
 from codesign.core.errors import UserError
 from tests.command_line import run
 
@@ -17,7 +17,7 @@ from tests.command_line import run
 class Sizes:
     """A group."""
 
-    rows: Annotated[int, option("Sizes", help="Of the array.", min=1)] = 4
+    rows: Annotated[int, typer.Option(rich_help_panel="Sizes", help="Of the array.", min=1)] = 4
     word_bits: Annotated[int | None, typer.Option(help="Of a word.")] = None
     tag: Annotated[list[str] | None, typer.Option(help="May be repeated.")] = None
     quiet: Annotated[bool, typer.Option("--quiet/--loud", help="Say less.")] = False

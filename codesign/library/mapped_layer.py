@@ -1,6 +1,6 @@
-"""`MappedLayer` and `MappedNetwork`: what a search of mappings found."""
+"""`MappedLayer`: one layer on one accelerator with a mapping, searched for or given."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, final
 
 from codesign.arch.architecture import Architecture
@@ -9,8 +9,7 @@ from codesign.core.errors import UserError
 from codesign.core.goals import Objective, Proof
 from codesign.core.json_types import JsonObject
 from codesign.cost.cost import Cost, Infeasible
-from codesign.evaluation.network import ConstraintsOf
-from codesign.evaluation.whole_network import NetworkResult
+from codesign.cost.cost import evaluate as evaluate_mapping
 from codesign.library.map_options import DEFAULT_OPTIONS, MapOptions
 from codesign.library.results import AbstractResult
 from codesign.library.timing import event_document
@@ -18,12 +17,10 @@ from codesign.mappers.protocol import MapResult
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.mapping import Mapping
 from codesign.workloads.computation import Computation
-from codesign.workloads.network import Network
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-    from codesign.evaluation.timed import TimedNetwork
     from codesign.timing.simulate import Run
 
 
@@ -204,135 +201,30 @@ class MappedLayer(AbstractResult):
         return "\n".join(f"{name:<15} {value}" for name, value in self.headline().items())
 
 
-@final
-@dataclass(frozen=True)
-class MappedNetwork(AbstractResult):
-    """A network on one accelerator, every distinct layer with a mapping.
+def map_problem(problem: MappingProblem, options: MapOptions) -> MappedLayer:
+    """The best mapping of one layer with the constraints on it."""
+    result = options.searcher(problem.architecture).map(
+        problem, options.goal, budget=options.budget, seed=options.seed, reuse=options.rule
+    )
+    return _timed(MappedLayer(problem.computation, problem.architecture, result, problem, options))
 
-    Args:
-        result: Layers, costs, metrics; or why it cannot run.
-        network: The network.
-        architecture: The accelerator.
-        events: Every layer simulated, with the event tier.
-        constraints_of: Those on the mapping of a layer; None of mappings that were given.
-        uneven: Whether uneven mappings were searched too.
-    """
 
-    result: NetworkResult | Infeasible
-    network: Network
-    architecture: Architecture
-    events: "TimedNetwork | None" = None
-    constraints_of: ConstraintsOf | None = field(default=None, compare=False)
-    uneven: bool = False
+def evaluate_layer(
+    computation: Computation, architecture: Architecture, mapping: Mapping, options: MapOptions
+) -> MappedLayer:
+    """What one layer costs with a mapping that is given."""
+    cost = evaluate_mapping(computation, architecture, mapping, reuse=options.rule, imperfect=options.imperfect)
+    if isinstance(cost, Infeasible):
+        return MappedLayer(computation, architecture, MapResult(None, None, cost, 1, 0.0), options=options)
+    return _timed(MappedLayer(computation, architecture, MapResult(mapping, cost, None, 1, 0.0), options=options))
 
-    @property
-    def feasible(self) -> bool:
-        """Whether every layer has a mapping."""
-        return isinstance(self.result, NetworkResult)
 
-    @property
-    def infeasible(self) -> Infeasible | None:
-        """Why the network cannot run."""
-        return self.result if isinstance(self.result, Infeasible) else None
-
-    @property
-    def _found(self) -> NetworkResult:
-        if isinstance(self.result, Infeasible):
-            raise UserError(f"the network cannot run: {self.result}")
-        return self.result
-
-    @property
-    def latency_s(self) -> float:
-        """Seconds of one run of the network."""
-        return self._found.latency_s
-
-    @property
-    def latency_cycles(self) -> float:
-        """Cycles of one run of the network."""
-        return self._found.latency_cycles
-
-    @property
-    def energy_j(self) -> float:
-        """Of one run, leakage included."""
-        return self._found.energy_j
-
-    @property
-    def power_w(self) -> float:
-        """Average power while running."""
-        return self._found.energy_j / self._found.latency_s
-
-    @property
-    def area_mm2(self) -> float | None:
-        """Of the chip, DRAM apart; None where a part has no area."""
-        return self.architecture.area_mm2
-
-    @property
-    def dram_bytes(self) -> float:
-        """That cross the port of the outermost level in one run."""
-        return self._found.dram_bytes
-
-    def to_json(self) -> JsonObject:
-        """See `AbstractResult`."""
-        if isinstance(self.result, Infeasible):
-            return {**self.result.to_json(), "network": self.network.name}
-        return self.result.to_json() | ({} if self.events is None else self.events.to_json())
-
-    def certificate(self) -> JsonObject:
-        """What `codesign verify` needs to check that the mappings are optimal, or how near they are.
-
-        Raises:
-            UserError: Nothing is proven of a layer, or certificates do not cover how it was searched.
-        """
-        from codesign.evaluation.network_certificate import network_certificate
-
-        if self.constraints_of is None or self.events is not None:
-            raise UserError("there is no proof to certify", hint="search with `map_network`, without the event tier")
-        return network_certificate(self._found, self.constraints_of, uneven=self.uneven)
-
-    def headline(self) -> JsonObject:
-        """See `AbstractResult`."""
-        head: JsonObject = {"network": self.network.name, "architecture": self.architecture.name}
-        if isinstance(self.result, Infeasible):
-            return {**head, "infeasible": str(self.result)}
-        proven = sum(layer.result.proof is Proof.OPTIMAL for layer in self.result.layers)
-        return {
-            **head,
-            **self.result.metrics(),
-            "dram_bytes": self.result.dram_bytes,
-            "utilization": self.result.utilization,
-            "layers proven optimal": f"{proven} of {len(self.result.layers)}",
-            **({} if self.events is None else {"event_latency_cycles": self.events.latency_cycles}),
-        }
-
-    def rows(self) -> list[JsonObject]:
-        """One row for every distinct layer."""
-        if isinstance(self.result, Infeasible):
-            return []
-        found: list[JsonObject] = []
-        for layer in self.result.layers:
-            cost = layer.mapped.cost
-            found.append(
-                {
-                    "layer": layer.name,
-                    "count": layer.count,
-                    "macs": cost.macs,
-                    "latency_cycles": layer.latency_cycles,
-                    "energy_pj": layer.energy_pj,
-                    "utilization": cost.utilization,
-                    "bottleneck": cost.bottleneck,
-                    "dram_bytes": cost.dram_bytes,
-                    "proof": layer.result.proof.value,
-                    "gap": layer.result.gap,
-                }
-            )
-        return found
-
-    def plot(self) -> "go.Figure":
-        """Cycles and energy by layer."""
-        from codesign.report.figures import layers_figure
-
-        self._found  # noqa: B018 - says why there is nothing to draw
-        return layers_figure(self.rows(), f"{self.network.name} on {self.architecture.name}")
-
-    def __str__(self) -> str:
-        return "\n".join(f"{name:<22} {value}" for name, value in self.headline().items())
+def _timed(layer: MappedLayer) -> MappedLayer:
+    """The layer with its mapping simulated, where that is asked for."""
+    timing, found = layer.options.timing, layer.result
+    if not timing.event or found.mapping is None:
+        return layer
+    run, seconds = timing.run(layer.mapped_computation, layer.architecture, found.mapping, layer.options.rule)
+    if isinstance(run, Infeasible):
+        return replace(layer, result=replace(found, mapping=None, cost=None, infeasible=run))
+    return replace(layer, run=run, run_seconds=seconds)
