@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -304,12 +303,12 @@ def parse(problem: Problem, fusion: FusionScheme) -> Parsed | Invalid:
     if not kf.order_is_legal(scheme, net):
         return Invalid(Status.LAYER_ORDER_DEPENDENCY, _order_fault(graph, scheme.place))
     flags = problem.options.flags
-    for a, b in pairwise((*fusion.starts, len(fusion.order))):
-        code = kf.shape_group(a, b, problem.batch, flags, net, scheme)
-        if code != kf.OK:
-            names = ", ".join(graph.layers[i].name for i in fusion.order[a:b][:4])
-            reason = f"{scheme.tiles[a]} tiles are too many for the group of {names} (batch {problem.batch})"
-            return Invalid(STATUS_BY_CODE[code], reason)
+    code, first = kf.shape_groups(problem.batch, flags, net, scheme)
+    if code != kf.OK:
+        end = next((start for start in fusion.starts if start > first), len(fusion.order))
+        names = ", ".join(graph.layers[i].name for i in fusion.order[first:end][:4])
+        reason = f"{scheme.tiles[first]} tiles are too many for the group of {names} (batch {problem.batch})"
+        return Invalid(STATUS_BY_CODE[code], reason)
     groups, inputs = group_arrays(graph), input_arrays(graph)
     total = kf.locate_groups(scheme.cut, scheme.tiles, groups)
     layers = _layer_tiles(problem, fusion, scheme.shape, groups)

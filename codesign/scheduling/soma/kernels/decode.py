@@ -194,6 +194,20 @@ def shape_group(a: int, b: int, batch: int, flags: int, net: Net, scheme: Scheme
 
 
 @njit
+def shape_groups(batch: int, flags: int, net: Net, scheme: Scheme) -> tuple[int, int]:
+    """The same for all groups: `OK`, or the status of the first that has no tiles; and the place behind the last group that was shaped."""
+    a, code = 0, OK
+    while a < scheme.cut.shape[0] and code == OK:
+        b = a + 1
+        while b < scheme.cut.shape[0] and scheme.cut[b] == NO_CUT:
+            b += 1
+        code = shape_group(a, b, batch, flags, net, scheme)
+        if code == OK:
+            a = b
+    return code, a
+
+
+@njit
 def order_is_legal(scheme: Scheme, net: Net) -> bool:
     """Whether every producer comes before its consumers."""
     start, producer, _kind = net.producers
