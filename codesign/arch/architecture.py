@@ -211,7 +211,7 @@ class Arithmetic:
         unpack_pj: Of widening one operand that is narrower than the MAC, where `by_width` does not say.
     """
 
-    bits: int = 8
+    bits: int = at_least(1, 8)
     energy_pj: float | None = None
     area_mm2: float | None = None
     leakage_mw: float | None = None

@@ -52,9 +52,11 @@ def architecture_from_json(value: Any, where: str = "architecture", *, folder: P
     technology = fields.text("technology", None)
     if technology is not None and folder is not None:
         technology = technology_beside(technology, folder)
-    return fields.record(
-        Architecture, name=name, levels=levels, mac=_read_mac(fields.child("mac")), technology=technology
-    )
+    mac = _read_mac(fields.child("mac"))
+    try:
+        return fields.record(Architecture, name=name, levels=levels, mac=mac, technology=technology)
+    except UserError as error:
+        raise error.within(where) from None
 
 
 def _read_level(value: Any, place: str, where: str) -> StorageLevel:
@@ -108,14 +110,14 @@ def _bandwidth(fields: Fields, direction: str, word_bits: int) -> float | None:
 
 def _read_energy(fields: Fields) -> AccessEnergy:
     fill = fields.number("fill_pj", least=0)
-    return fields.record(AccessEnergy, update_pj=fields.number("update_pj", fill, least=0))
+    return fields.record(AccessEnergy, 0, update_pj=fields.number("update_pj", fill, least=0))
 
 
 def _read_fanout(fields: Fields) -> Fanout:
     mesh = None
     if fields.has("mesh"):
         mesh = _read_mesh(fields.child("mesh"), fields.integer("x", 1, least=1), fields.integer("y", 1, least=1))
-    return fields.record(Fanout, mesh=mesh)
+    return fields.record(Fanout, 0, mesh=mesh)
 
 
 def _read_mesh(fields: Fields, x: int, y: int) -> MeshLinks:
@@ -123,7 +125,7 @@ def _read_mesh(fields: Fields, x: int, y: int) -> MeshLinks:
     if not isinstance(parents, list) or not all(isinstance(n, int) and not isinstance(n, bool) for n in parents):
         raise UserError(f"`parents` must be a list of nodes, got {parents!r}", where=fields.where)
     width, height = fields.integer("width", x), fields.integer("height", y)
-    return fields.record(MeshLinks, width=width, height=height, parents=tuple(parents))
+    return fields.record(MeshLinks, 0, width=width, height=height, parents=tuple(parents))
 
 
 def _read_dram(fields: Fields) -> DramUse | None:
@@ -154,6 +156,7 @@ def _read_mac(fields: Fields) -> Arithmetic:
     zeros = fields.text("zeros", None)
     return fields.record(
         Arithmetic,
+        0,
         by_width=tuple(_read_pair(item, fields.where) for item in fields.items("by_width", [])),
         zeros=None if zeros is None else zero_kind(zeros, (ZeroKind.GATE, ZeroKind.SKIP), f"{fields.where}, `zeros`"),
     )

@@ -1,7 +1,7 @@
 """Arithmetic, registers and wires: the parts of a technology that are not memory (A1-A3, W1)."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from codesign.core.checks import check_numbers
 from codesign.core.errors import UserError
@@ -11,7 +11,7 @@ from codesign.core.errors import UserError
 class ArithmeticPoint:
     """One width of an adder or multiplier."""
 
-    bits: int
+    bits: int = field(metadata={"minimum": 1})
     energy_pj: float
     area_um2: float
 
@@ -97,7 +97,7 @@ class Registers:
         gate_area_um2: Of a two-input NAND, the unit in which control logic is counted.
     """
 
-    node_nm: float
+    node_nm: float = field(metadata={"above": 0})
     source: str
     energy_pj_per_bit: float
     area_um2_per_bit: float
@@ -135,7 +135,7 @@ class Wires:
         pitch_um: Width and spacing of one wire.
     """
 
-    node_nm: float
+    node_nm: float = field(metadata={"above": 0})
     source: str
     energy_pj_per_bit_mm: float
     pitch_um: float

@@ -27,7 +27,8 @@ def sparsity_from_json(fields: Fields) -> LevelSparsity:
     except UserError as error:
         raise (error if error.where else error.within(fields.where)) from None
     place = f"{fields.where}, an action"
-    actions = tuple(Fields(item, place).record(ZeroAction) for item in fields.items("actions", []))
+    items = [Fields(item, place) for item in fields.items("actions", [])]
+    actions = tuple(item.record(ZeroAction, leaders=tuple(item.names("leaders", []))) for item in items)
     return fields.record(LevelSparsity, formats=read, actions=actions)
 
 
@@ -41,7 +42,8 @@ def _read_format(name: str, formats: Fields) -> TensorFormat:
             raise unknown_name("format", value, [*(f.value for f in RankFormat), "csr"], where=where)
         return TensorFormat(name, (Rank(RankFormat(value)),), flat=True)
     fields = Fields(value, where)
-    ranks = tuple(Fields(item, where).record(Rank) for item in fields.items("ranks"))
+    items = [Fields(item, where) for item in fields.items("ranks")]
+    ranks = tuple(item.record(Rank, dims=frozenset(item.names("dims", []))) for item in items)
     return fields.record(TensorFormat, tensor=name, ranks=ranks)
 
 

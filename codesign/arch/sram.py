@@ -4,7 +4,7 @@ Two kinds of model with one interface: `FittedSram`, smooth curves fitted to a C
 docs/reference/technology.md), and `SteppedSram`, constants per class of capacity, as published tables give them.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeVar
 
@@ -163,7 +163,7 @@ class SramStep:
         leakage_mw_per_byte: Static power.
     """
 
-    up_to_bytes: float | None = field(metadata={"above": 0})
+    up_to_bytes: float | None
     read_pj_per_bit: float
     write_pj_per_bit: float
     area_um2_per_byte: float

@@ -200,19 +200,23 @@ def _read_sram_section(section: Fields) -> SramModel:
     node_nm, source = section.number("node_nm", above=0), section.text("source")
     model: SramModel
     if section.has("steps"):
-        steps = (Fields(item, f"{section.where}, step").record(SramStep) for item in section.items("steps"))
+        steps = (_read_step(Fields(item, f"{section.where}, step")) for item in section.items("steps"))
         model = SteppedSram(node_nm, source, tuple(steps))
     else:
         model = FittedSram(
             node_nm,
             source,
-            area=section.child("area").record(AreaFit),
-            read=section.child("read").record(AccessFit),
-            write=section.child("write").record(AccessFit),
-            leakage=section.child("leakage").record(LeakageFit),
+            area=section.child("area").record(AreaFit, 0),
+            read=section.child("read").record(AccessFit, 0),
+            write=section.child("write").record(AccessFit, 0),
+            leakage=section.child("leakage").record(LeakageFit, 0),
         )
     section.finish()
     return model
+
+
+def _read_step(item: Fields) -> SramStep:
+    return item.record(SramStep, 0, up_to_bytes=item.number("up_to_bytes", None, above=0))
 
 
 def _read_arithmetic(section: Fields, node_nm: float) -> ArithmeticTable:
@@ -235,12 +239,12 @@ def _read_points(
     section: Fields, key: str, energy: float, area: float, *, needed: bool = True
 ) -> tuple[ArithmeticPoint, ...]:
     entries = section.items(key) if needed else section.items(key, [])
-    stated = (Fields(value, f"{section.where}, `{key}`").record(ArithmeticPoint) for value in entries)
+    stated = (Fields(value, f"{section.where}, `{key}`").record(ArithmeticPoint, 0) for value in entries)
     return tuple(ArithmeticPoint(p.bits, p.energy_pj * energy, p.area_um2 * area) for p in stated)
 
 
 def _read_registers(section: Fields, node_nm: float) -> Registers:
-    stated = section.record(Registers)
+    stated = section.record(Registers, 0)
     energy, area = _factors(stated.node_nm, node_nm)
     return replace(
         stated,
@@ -254,7 +258,7 @@ def _read_registers(section: Fields, node_nm: float) -> Registers:
 
 def _read_wires(section: Fields, node_nm: float) -> Wires:
     pitch_node_nm = section.number("pitch_node_nm", None, above=0)
-    stated = section.record(Wires)
+    stated = section.record(Wires, 0)
     return replace(
         stated,
         node_nm=node_nm,
@@ -271,7 +275,7 @@ def _read_dram(entries: Any, where: str) -> tuple[DramType, ...]:
     if not entries:
         raise UserError("`dram` must hold at least one type", where=where)
     items = (Fields(value, f"{where}, `dram`") for value in entries)
-    return tuple(item.record(DramType, source=item.text("source")) for item in items)
+    return tuple(item.record(DramType, 0, source=item.text("source")) for item in items)
 
 
 def _factors(from_nm: float, to_nm: float) -> tuple[float, float]:

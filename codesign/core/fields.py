@@ -120,22 +120,23 @@ class Fields:
         """One of the values of the enumeration that the default is of."""
         return member_of(type(default), self.text(key, default.value), f"`{key}`", self.where)
 
-    def record(self, kind: type[R], **given: Any) -> R:
+    def record(self, kind: type[R], least: float | None = None, /, **given: Any) -> R:
         """A dataclass whose fields stand here under their own names; keys that it does not have are refused.
 
         Args:
             kind: Its class. Its types say what a field holds: numbers, texts, truth values, enumerations, other dataclasses,
                 tuples and tables of these. Metadata of a field bound its number: `minimum`, or `above`.
+            least: The least of numbers whose metadata say none.
             given: Fields that are known already.
 
         Raises:
             UserError: A key is unknown or missing, or a value is of the wrong kind, out of range, or refused by the class.
         """
-        for item, hint, default in _shape(cast(Any, kind)):
-            if item.name not in given and (default is _REQUIRED or self.has(item.name)):
-                given[item.name] = self._typed(item.name, hint, item.metadata)
-            elif default is None:
-                given.setdefault(item.name, None)
+        for name, hint, bounds, needed in _shape(cast(Any, kind), least):
+            if name in given:
+                continue
+            if needed or self.has(name):
+                given[name] = self._typed(name, hint, bounds)
         self.finish()
         try:
             return kind(**given)
@@ -152,37 +153,32 @@ class Fields:
             return self.number(key, least=bounds.get("minimum"), above=bounds.get("above"))
         if hint is bool:
             return self.flag(key)
-        origin, inner = get_origin(hint), get_args(hint)
-        if dataclasses.is_dataclass(hint):
-            value = self.raw(key)
-            return Fields(value, f"{self.where}, `{key}`", loose=self._loose).record(cast(type[Any], hint))
-        if origin is dict:
-            table = self.raw(key)
-            if not isinstance(table, dict):
-                raise self._wrong(key, "names with values", table)
-            entries = Fields({f"{key}.{name}": item for name, item in table.items()}, self.where)
-            return {str(name): entries._typed(f"{key}.{name}", inner[1], {}) for name in table}
-        if origin in (tuple, frozenset):
-            value = self.raw(key)
-            items = value if isinstance(value, list | tuple) else [value]  # a single one needs no brackets
-            if inner[0] is str:
-                for item in items:
-                    if not isinstance(item, str):
-                        raise self._wrong(key, "a text", item)
-                return origin(items)
-            return origin(Fields({key: item}, self.where)._typed(key, inner[0], {}) for item in items)
+        value = self.raw(key)
+        if isinstance(hint, type):
+            if issubclass(hint, Enum):
+                return member_of(hint, self.text(key), f"`{key}`", self.where)
+            return Fields(value, f"{self.where}, `{key}`", loose=self._loose).record(hint)
+        origin, inner = hint.__origin__, hint.__args__
         if origin is Literal:
-            if (value := self.raw(key)) not in inner:
+            if value not in inner:
                 raise unknown_name(f"`{key}`", str(value), inner, where=self.where)
             return value
-        return member_of(hint, self.text(key), f"`{key}`", self.where)
+        if origin is dict:
+            if not isinstance(value, dict):
+                raise self._wrong(key, "names with values", value)
+            entries = Fields({f"{key}.{name}": item for name, item in value.items()}, self.where)
+            return {str(name): entries._typed(f"{key}.{name}", inner[1], {}) for name in value}
+        if inner[0] is str:
+            return origin([value] if isinstance(value, str) else self.names(key))
+        items = value if isinstance(value, list | tuple) else [value]  # a single one needs no brackets
+        return origin(Fields({key: item}, self.where)._typed(key, inner[0], {}) for item in items)
 
     def items(self, key: str, default: Any = _REQUIRED) -> Any:
         """The list that a key holds."""
         value = self.raw(key, default)
         if value is default:
             return value
-        if not isinstance(value, list):
+        if not isinstance(value, list | tuple):
             raise self._wrong(key, "a list", value)
         return value
 
@@ -220,8 +216,8 @@ class Fields:
         Raises:
             UserError: With the nearest known key.
         """
-        for key in self.unasked():
-            raise unknown_name("key", key, self._asked, where=self.where)
+        if not self._given.keys() <= self._asked:
+            raise unknown_name("key", self.unasked()[0], self._asked, where=self.where)
 
     def _in_unit(self, key: str, value: Any) -> float | None:
         """The number, in the unit that the key names, of a value that may have a unit."""
@@ -242,16 +238,16 @@ class Fields:
 
 
 @cache
-def _shape(kind: type[Any]) -> list[tuple[dataclasses.Field[Any], Any, object]]:
-    """Fields of a dataclass, their types without None, and `_REQUIRED`, None, or that the class has another default."""
-    found: list[tuple[dataclasses.Field[Any], Any, object]] = []
+def _shape(kind: type[Any], least: float | None) -> list[tuple[str, Any, Mapping[str, Any], bool]]:
+    """Names of the fields of a dataclass, their types without None, the bounds of their numbers, whether they must be given."""
+    found: list[tuple[str, Any, Mapping[str, Any], bool]] = []
     hints = get_type_hints(kind)
     for item in (f for f in dataclasses.fields(kind) if f.init):
-        hint, default = hints[item.name], _REQUIRED if is_needed(item) else item.default
+        hint = hints[item.name]
         if get_origin(hint) in (Union, types.UnionType):  # of a type and None
             hint = next(k for k in get_args(hint) if k is not type(None))
-            default = None if default is _REQUIRED else default
-        found.append((item, hint, default))
+        bounds = item.metadata if item.metadata or least is None else {"minimum": least}
+        found.append((item.name, hint, bounds, is_needed(item)))
     return found
 
 

@@ -7,6 +7,7 @@ said twice.
 
 from dataclasses import MISSING, field, fields, is_dataclass
 from enum import Enum
+from functools import cache
 from typing import Any, TypeVar, cast, get_type_hints
 
 from codesign.core.errors import unknown_name
@@ -40,25 +41,34 @@ def spec_to_json(spec: Any) -> JsonObject:
 def changed(record: Any, *apart: str) -> JsonObject:
     """The fields of a dataclass that are not as by default, as its file holds them; without those named."""
     found: JsonObject = {}
-    for item in fields(record):
-        value = getattr(record, item.name)
-        default = item.default if item.default_factory is MISSING else item.default_factory()
-        if item.name not in apart and value != default:
-            found[item.name] = plain(value)
+    for name, default in _defaults(cast(Any, type(record))):
+        if name not in apart and (value := getattr(record, name)) != default:
+            found[name] = plain(value)
     return found
+
+
+@cache
+def _defaults(kind: type[Any]) -> tuple[tuple[str, object], ...]:
+    made = ((f, f.default if f.default_factory is MISSING else f.default_factory()) for f in fields(kind))
+    return tuple((item.name, default) for item, default in made)
+
+
+_AS_THEY_ARE = (str, int, float, dict, type(None))
 
 
 def plain(value: Any) -> Any:
     """A value of a field as its file holds it."""
-    if value is None or isinstance(value, str | int | float | dict):
+    if isinstance(value, _AS_THEY_ARE):
         return value
+    if isinstance(value, tuple):
+        return [plain(v) for v in value]
     if is_dataclass(value):
         return spec_to_json(value)
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, frozenset):
         return sorted(value)
-    return [plain(v) for v in value] if isinstance(value, tuple) else value
+    return value
 
 
 # ---- from files ---------------------------------------------------------------------------------

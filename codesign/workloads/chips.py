@@ -8,6 +8,7 @@ from typing import final
 from codesign.core.checks import check_least, check_whole
 from codesign.core.errors import UserError
 from codesign.core.fields import Fields
+from codesign.core.specs import at_least
 
 
 class Collective(Enum):
@@ -59,13 +60,13 @@ class Chips:
         between: Links between stages; None for links like those within one.
     """
 
-    count: int = 1
+    count: int = at_least(1, 1)
     link_bytes_per_s: float = 50e9
     link_latency_s: float = 1e-6
     link_pj_per_byte: float = 10.0
     collective: Collective = Collective.RING
-    stages: int = 1
-    micro_batches: int | None = None
+    stages: int = at_least(1, 1)
+    micro_batches: int | None = at_least(1)
     memory_bytes: float | None = None
     between: StageLink | None = None
 

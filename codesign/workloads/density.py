@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from codesign.core.errors import UserError
 from codesign.core.json_types import JsonObject
-from codesign.core.specs import spec_to_json
+from codesign.core.specs import plain
 
 Extents = tuple[int, ...]
 """Elements along each axis of a tensor or of a tile of it."""
@@ -80,7 +80,7 @@ class Density(ABC):
 
     def to_json(self) -> JsonObject:
         """The form of problem files: the name of the model, and its fields."""
-        return {"model": self.model, **spec_to_json(self)}
+        return {"model": self.model, **{name: plain(value) for name, value in vars(self).items()}}
 
     def along(self, axis: int, whole: Extents) -> Floats:
         """Fraction of non-zeros in each slice of an axis."""
@@ -334,7 +334,7 @@ class Sliced(Density):
 
     axis: int
     nonzeros: tuple[int, ...]
-    words: int
+    words: int = field(metadata={"minimum": 1})
 
     def __post_init__(self) -> None:
         if any(not 0 <= n <= self.words for n in self.nonzeros):

@@ -98,8 +98,11 @@ def _network_from_json(value: object) -> Network:
 
 
 def _tensor_from_json(name: str, fields: Fields) -> NetworkTensor:
-    shape, is_parameter = _integers(fields, "shape"), fields.flag("parameter", False)
-    return fields.record(NetworkTensor, name=name, shape=shape, is_parameter=is_parameter, scale_bits=0.0)
+    shape = _integers(fields, "shape")
+    bits, batch_axis = fields.integer("bits", 8), fields.integer("batch_axis", None)
+    is_parameter = fields.flag("parameter", False)
+    fields.finish()
+    return NetworkTensor(name, shape, bits, is_parameter, batch_axis)
 
 
 def _operator_from_json(value: object, where: str) -> Operator:

@@ -10,6 +10,7 @@ from codesign.core.checks import check_whole
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.fields import Fields
 from codesign.core.files import read_structured
+from codesign.core.specs import at_least
 from codesign.workloads.builder import NetworkBuilder
 from codesign.workloads.chips import Chips, chips_from_json
 from codesign.workloads.fuse import fuse
@@ -65,7 +66,7 @@ class ServingSpec:
     name: str
     model: LanguageModel
     requests: tuple[Requests, ...]
-    batch: int = 1
+    batch: int = at_least(1, 1)
     chips: Chips = field(default_factory=Chips)
     routing: Routing = Routing.EXPECTED
     precision: str | None = None
@@ -244,6 +245,8 @@ def split_model(model: LanguageModel, chips: int) -> LanguageModel:
 
 # ---- files -----------------------------------------------------------------------------------
 
+_KEYS = ("format", "model", "requests", "trace", "batch", "chips", "routing", "precision", "zeros")
+
 
 def read_serving(path: str | Path) -> ServingSpec:
     """The specification in a YAML or JSON file.
@@ -265,6 +268,9 @@ def serving_from_json(raw: Any, folder: Path = Path()) -> ServingSpec:
         UserError: A key is unknown or missing, or a value is wrong.
     """
     fields = Fields(raw, "serving")
+    for key in _KEYS:
+        fields.has(key)
+    fields.finish()  # before anything is missed: a key that is missing may be misspelt
     form = fields.text("format", FORMAT)
     if form != FORMAT:
         raise UserError(f"`format` must be {FORMAT!r}, got {form!r}")

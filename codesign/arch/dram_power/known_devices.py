@@ -52,6 +52,7 @@ def _device(entry: Any, where: str) -> PowerDevice:
     supplies = [_supply(item, f"{where}, supply {i + 1}") for i, item in enumerate(fields.items("supplies"))]
     device = geometry.record(
         PowerDevice,
+        0,
         name=name,
         standard=standard,
         supplies=tuple(supplies),
@@ -72,7 +73,7 @@ def _device(entry: Any, where: str) -> PowerDevice:
 
 def _supply(entry: Any, where: str) -> Supply:
     """The currents of a supply, which files state in mA."""
-    stated = vars(Fields(entry, where).record(Supply))
+    stated = vars(Fields(entry, where).record(Supply, 0))
     return Supply(**{name: x if name == "volt" or x is None else 1e-3 * x for name, x in stated.items()})
 
 
@@ -82,6 +83,7 @@ def _times(fields: Fields, where: str) -> CommandTimes:
     data_ns = fields.number("data_clock_ns", None, above=0)
     return item.record(
         CommandTimes,
+        0,
         clock_s=1e-9 * fields.number("clock_ns", above=0),
         rcd_read=rcd,
         rcd_write=item.integer("rcd_write", rcd, least=1),

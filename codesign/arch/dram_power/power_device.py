@@ -86,8 +86,8 @@ class CommandTimes:
     """
 
     clock_s: float
-    ras: int
-    rp: int
+    ras: int = field(metadata={"minimum": 1})
+    rp: int = field(metadata={"minimum": 1})
     rcd_read: int
     rcd_write: int
     rfc: int = field(metadata={"minimum": 1})

@@ -309,7 +309,7 @@ def device_from_json(value: Any, where: str) -> DramDevice:
             devices_per_rank=geometry.integer("devices_per_rank", 1, least=1),
             address_mapping=fields.text("address_mapping"),
             clock_ns=fields.number("clock_ns", above=0),
-            timing=timing.record(DramTiming, **delays),
+            timing=timing.record(DramTiming, 0, **delays),
             vdd_v=fields.number("vdd_v", above=0),
             currents_ma=tuple(
                 (key, currents.number(key, least=0)) for key in ("IDD0", "IDD2N", "IDD3N", "IDD4W", "IDD4R", "IDD5AB")

@@ -62,7 +62,7 @@ def _transformer(net: NetworkBuilder, image: str, text: str, name: str) -> str:
     for index, source in enumerate(("self", "text"), 1):
         normed = net.layer_norm(x, name=f"{name}.norm{index}")
         read = normed if source == "self" else text
-        attended, _ = attention(net, normed, read, HEADS, f"{name}.{source}", biased="")
+        attended, _ = attention(net, normed, read, HEADS, f"{name}.{source}", biased="", views=("split", "merge"))
         x = net.residual(x, attended, name=f"{name}.add{index}")
     normed = net.layer_norm(x, name=f"{name}.norm3")
     both = net.linear(normed, 8 * width, name=f"{name}.up")

@@ -44,6 +44,7 @@ def attention(
     *,
     caches: tuple[str, str] | None = None,
     biased: str = "qkv",
+    views: tuple[str, str] = ("split_heads", "merge_heads"),
 ) -> tuple[str, tuple[str, str]]:
     """Attention of all heads: the projected result, and keys ``batch x heads x d x tokens`` and values ``batch x heads x tokens x d``.
 
@@ -55,13 +56,14 @@ def attention(
         name: Of the layer.
         caches: Keys and values of earlier tokens; None without.
         biased: Which of the products ``q``, ``k`` and ``v`` have a bias.
+        views: Names of the reshapes to heads and back.
     """
     batch, tokens, width = net.shape(x)
     d = width // heads
 
     def split(letter: str, of: str) -> str:
         made, rows = net.linear(of, width, bias=letter in biased, name=f"{name}.{letter}"), net.shape(of)[1]
-        return net.reshape(made, (batch, heads, *((d, rows) if letter == "k" else (rows, d))), name="split_heads")
+        return net.reshape(made, (batch, heads, *((d, rows) if letter == "k" else (rows, d))), name=views[0])
 
     queries = split("q", x)
     if isinstance(source, int):
@@ -72,7 +74,7 @@ def attention(
     if caches is not None:
         keys = net.append(caches[0], keys, axis=3, name=f"{name}.keys")
         values = net.append(caches[1], values, axis=2, name=f"{name}.values")
-    merged = net.reshape(attend(net, queries, keys, values, name), (batch, tokens, width), name="merge_heads")
+    merged = net.reshape(attend(net, queries, keys, values, name), (batch, tokens, width), name=views[1])
     return net.linear(merged, width, name=f"{name}.out"), (keys, values)
 
 

@@ -46,7 +46,7 @@ def test_everything_is_written_back() -> None:
         ({"fanout": {"mesh": {"parents": ["a"]}}}, "`parents` must be a list of nodes"),
         ({"fanout": {"mesh": {"buffer_flits": 4}}}, "`packet_flits` must be <= `buffer_flits` with `trees`, got 8 > 4"),
         ({"fanout": {"mesh": {"flit_bits": 0}}}, "`flit_bits` must be an integer >= 1, got 0"),
-        ({"fanout": {"mesh": {"credit_cycles": -1}}}, "`credit_cycles` must be >= 0, got -1"),
+        ({"fanout": {"mesh": {"credit_cycles": -1}}}, "`credit_cycles` must be an integer >= 0, got -1"),
         ({"fanout": {"mesh": {"flits": 8}}}, "flits"),
         ({"dram": {"page_policy": "open"}}, "`page_policy` needs `device`"),
         ({"dram": {"device": "hbm2_ch", "page_policy": "opne"}}, "unknown `page_policy` 'opne'"),

@@ -126,8 +126,12 @@ def test_logic_of_22_nm_scales_as_the_two_sram_sweeps_do() -> None:
         ({"default_dram": "ddr9"}, r"unknown DRAM type 'ddr9'"),
         (
             {"registers": OWN["registers"] | {"area_um2_per_bit": "big"}},
-            r"`area_um2_per_bit` must be a number, got 'big'",
+            r"`area_um2_per_bit` must be a number >= 0, got 'big'",
         ),
+        ({"registers": OWN["registers"] | {"node_nm": 0}}, r"`node_nm` must be a number > 0, got 0 \(.*`registers`"),
+        ({"wires": OWN["wires"] | {"node_nm": 0}}, r"`node_nm` must be a number > 0, got 0 \(.*`wires`"),
+        ({"wires": OWN["wires"] | {"pitch_um": -1}}, r"`pitch_um` must be a number >= 0, got -1 \(.*`wires`"),
+        ({"arithmetic": OWN["arithmetic"] | {"add": [{"bits": 0}]}}, r"`bits` must be an integer >= 1, got 0"),
         ({"arithmetic": OWN["arithmetic"] | {"add": [{"bits": 8}]}}, r"`energy_pj` is missing"),
         ({"arithmetic": OWN["arithmetic"] | {"add": []}}, r"`add` must list one or more widths"),
         ({"sram": OWN["sram"] | {"steps": OWN["sram"]["steps"][:1]}}, r"last SRAM step must be for any capacity"),

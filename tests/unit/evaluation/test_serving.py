@@ -217,6 +217,8 @@ def test_a_trace_is_a_histogram(tmp_path: Path) -> None:
         ({"model": "llama3_9b"}, r"unknown language model 'llama3_9b'.*llama3_8b"),
         ({"batch": 0}, "`batch` must be an integer >= 1, got 0"),
         ({"batches": 4}, r"unknown key 'batches'.*'batch'"),
+        ({"model": None, "modle": "llama3_8b"}, r"unknown key 'modle'.*'model'"),
+        ({"requests": None, "request": []}, r"unknown key 'request'.*'requests'"),
         ({"requests": []}, "at least one kind of request"),
         ({"requests": [{"prompt": 4}]}, r"`output` is missing.*requests\[0\]"),
         (

@@ -70,6 +70,7 @@ def test_own_files_are_read_and_written_back() -> None:
         ({"model": "structured", "n": 2, "m": 5, "axis": 0}, "2:5: blocks of 5 do not divide axis 0 of 12"),
         ({"model": "actual", "file": "nowhere.npy"}, "the mask 'nowhere.npy' cannot be read"),
         ({"model": "uniform", "density": 0.5, "mean": 1}, "unknown key 'mean'"),
+        ({"model": "sliced", "axis": 0, "nonzeros": [0], "words": 0}, "`words` must be an integer >= 1, got 0"),
     ],
 )
 def test_a_wrong_density_is_refused(density: Any, message: str) -> None:
@@ -93,6 +94,8 @@ def test_a_mask_from_a_file(tmp_path: Path) -> None:
         ({"formats": {"weight": "zip"}}, "unknown format 'zip'.*level 'Buffer'"),
         ({"actions": [{"kind": "jumping", "follower": "I", "leaders": ["W"]}]}, "unknown `kind` 'jumping'"),
         ({"actions": [{"kind": "gating", "follower": "I"}]}, "gating of 'I' needs at least one leader"),
+        ({"actions": [{"kind": "gating", "follower": "I", "leaders": "W"}]}, "`leaders` must be a list, got 'W'"),
+        ({"formats": {"W": {"ranks": [{"format": "offsets", "dims": "CK"}]}}}, "`dims` must be a list, got 'CK'"),
         ({"metadata_bits": 0}, "`metadata_bits` must be an integer >= 1, got 0"),
         ({"colour": 1}, "unknown key 'colour'"),
     ],

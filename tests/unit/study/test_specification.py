@@ -53,7 +53,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"search": {"trials": 4.5}}, "`trials` must be an integer >= 1, got 4.5"),
     ({"search": {"seed": True}}, "`seed` must be an integer >= 0, got true"),
     ({"judge": {"between_layers": {"resident_weights": "yes"}}}, "`resident_weights` must be true or false, got 'yes'"),
-    ({"workload": {"networks": [3]}}, "`networks` must be a text, got 3"),
+    ({"workload": {"networks": [True]}}, "`networks` must be a list of names, got a list of 1"),
     ({"workload": ["alexnet"]}, "expected keys and values, got a list of 1 (file, `workload`)"),
     ({"workload": {"networks": ["a"], "dims": {"seq": "long"}}}, "`dims.seq` must be an integer, got 'long'"),
     ({"judge": {"time_limit_s": "soon"}}, "`time_limit_s` must be a number, got 'soon'"),

@@ -9,6 +9,7 @@ from codesign.scheduling.soma.model.from_network import graph_from_network
 from codesign.workloads.fuse import fuse
 from codesign.workloads.load import load_network
 from codesign.workloads.network import OperatorKind
+from codesign.workloads.network_json import content_hash
 from codesign.workloads.zoo import build_model
 from codesign.workloads.zoo.language_models import LANGUAGE_MODELS, decode_macs
 from codesign.workloads.zoo.routing import Routing, expected_distinct, expert_load
@@ -61,6 +62,11 @@ def test_gpt3_has_its_parameters_but_for_biases_and_positions() -> None:
 def test_models_of_images(name: str, parameters: int, macs: int) -> None:
     net = build_model(name)
     assert (net.parameter_elements, net.macs) == (parameters, macs)
+
+
+def test_designs_recorded_with_the_u_net_can_be_replayed() -> None:
+    """Names of operators are part of the hash that a replay compares."""
+    assert content_hash(build_model("stable_diffusion_unet")).startswith("a5765566339f5260")
 
 
 @pytest.mark.parametrize(
