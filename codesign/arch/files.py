@@ -165,10 +165,10 @@ def _read_mac(fields: Fields) -> Arithmetic:
 def _read_pair(value: Any, where: str) -> tuple[int, int, float]:
     """``{bits: [8, 4], energy_pj: 0.15}``."""
     fields = Fields(value, f"{where}, `by_width`")
-    widths = sorted(fields.items("bits"), reverse=True)
+    widths = fields.items("bits")
     if len(widths) != 2 or not all(isinstance(w, int) and not isinstance(w, bool) for w in widths):
         raise UserError(f"`bits` must be two widths, got {widths}", where=fields.where)
-    pair = widths[0], widths[1], float(fields.number("energy_pj", least=0))
+    pair = max(widths), min(widths), float(fields.number("energy_pj", least=0))
     fields.finish()
     return pair
 

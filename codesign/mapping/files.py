@@ -33,7 +33,8 @@ _FIELDS = {
 def mapping_to_json(mapping: Mapping) -> list[JsonObject]:
     """The nodes as plain values; storage of one level that stands together makes one entry."""
     nodes: list[JsonObject] = []
-    stored, tensors = "", list[str]()
+    stored: str | None = None
+    tensors: list[str] = []
     for node in mapping.nodes:
         if isinstance(node, Storage):
             if node.level != stored:
@@ -41,7 +42,7 @@ def mapping_to_json(mapping: Mapping) -> list[JsonObject]:
                 nodes.append({"store": stored, "tensors": tensors})
             tensors.append(node.tensor)
             continue
-        stored = ""
+        stored = None
         if isinstance(node, Temporal):
             nodes.append({"for": node.dim, "factor": node.factor})
         else:

@@ -71,8 +71,9 @@ class Chips:
     between: StageLink | None = None
 
     def __post_init__(self) -> None:
-        parts = self.micro_batches
-        check_whole(count=self.count, stages=self.stages, micro_batches=1 if parts is None else parts, where="chips")
+        check_whole(count=self.count, stages=self.stages, where="chips")
+        if self.micro_batches is not None:
+            check_whole(micro_batches=self.micro_batches, where="chips")
         if self.count % self.stages:
             raise UserError(f"`stages` must divide the {self.count} chips, got {self.stages}")
         if self.memory_bytes is not None and not self.memory_bytes > 0:

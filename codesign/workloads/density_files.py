@@ -59,8 +59,7 @@ def _read(model: str, fields: Fields) -> Density:
         path = fields.text("file")
         fields.finish()
         return read_mask(Path(path), fields.where)
-    given = {"nonzeros": tuple(int(n) for n in fields.items("nonzeros"))} if model == "sliced" else {}
-    return fields.record(_MODELS[model], **given)
+    return fields.record(_MODELS[model])
 
 
 def read_mask(path: Path, where: str) -> Actual:

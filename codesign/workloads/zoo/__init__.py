@@ -202,8 +202,10 @@ def read_phase(entry: ZooEntry, phase: str | None, seq: int | None, past: int | 
     where = f"network {entry.name!r}"
     if phase is not None and phase not in entry.phases:
         raise unknown_name("phase", phase, entry.phases, where=where)
-    check_whole(1, seq=1 if seq is None else seq, where=where)
-    check_whole(0, past=0 if past is None else past, where=where)
+    if seq is not None:
+        check_whole(seq=seq, where=where)
+    if past is not None:
+        check_whole(0, past=past, where=where)
     usual = entry.default_seq or 1
     if (phase or entry.phases[0]) == "prefill":
         read = Tokens(usual if seq is None else seq, past or 0)

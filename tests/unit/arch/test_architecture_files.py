@@ -95,6 +95,8 @@ def test_what_is_written_is_read_back_equal() -> None:
         (("levels",), "none", "`levels` must be a list, got 'none'"),
         (("clock_hz",), 0, "`clock_hz` must be a number > 0, got 0"),
         (("mac", "energy"), 1, r"unknown key 'energy' \(f.yaml: architecture, `mac`\); did you mean 'energy_pj'"),
+        (("mac", "by_width"), [{"bits": [8, "x"], "energy_pj": 1}], r"`bits` must be two widths, got \[8, 'x'\]"),
+        (("mac", "bits"), 0, r"`bits` must be an integer >= 1, got 0 \(f.yaml: architecture, `mac`\)"),
         (("mac",), 3, "expected keys and values, got 3"),
     ],
 )

@@ -71,6 +71,7 @@ def test_own_files_are_read_and_written_back() -> None:
         ({"model": "actual", "file": "nowhere.npy"}, "the mask 'nowhere.npy' cannot be read"),
         ({"model": "uniform", "density": 0.5, "mean": 1}, "unknown key 'mean'"),
         ({"model": "sliced", "axis": 0, "nonzeros": [0], "words": 0}, "`words` must be an integer >= 1, got 0"),
+        ({"model": "sliced", "axis": 0, "nonzeros": ["x"], "words": 4}, "`nonzeros` must be an integer, got 'x'"),
     ],
 )
 def test_a_wrong_density_is_refused(density: Any, message: str) -> None:
