@@ -40,13 +40,7 @@ def crossing(position: IntArray, m: int, t: int) -> tuple[int, int]:
 @njit
 def list_children(kernel: Kernel, nest: Nest, m: int, t: int) -> int:
     """Offset (as one number) and node of every child that the spatial loops of level m use, into `MeshArrays.child`; returns how many."""
-    loops, coef, unit, child, width = (
-        nest.loops,
-        kernel.coef,
-        kernel.mesh.unit,
-        kernel.mesh.child,
-        kernel.mesh.level[m, WIDTH],
-    )
+    loops, coef, mesh = nest.loops, kernel.coef, kernel.mesh
     start, stop, total = kernel.use[m, START], kernel.use[m, STOP], 1
     for i in range(start, stop):
         total *= loops[i, FACTOR]
@@ -63,9 +57,9 @@ def list_children(kernel: Kernel, nest: Nest, m: int, t: int) -> int:
                 y += digit * span_y
                 span_y *= factor
             for a in range(coef.shape[1]):
-                key += unit[t, a] * coef[t, a, loops[i, DIM]] * kernel.outside[i, STEP_SIZE] * digit
-        child[KEY, c] = key
-        child[NODE, c] = y * width + x
+                key += mesh.unit[t, a] * coef[t, a, loops[i, DIM]] * kernel.outside[i, STEP_SIZE] * digit
+        mesh.child[KEY, c] = key
+        mesh.child[NODE, c] = y * mesh.level[m, WIDTH] + x
     return total
 
 

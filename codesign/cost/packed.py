@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from codesign.core.errors import UserError
 from codesign.cost.arrays import Problem
 from codesign.cost.mesh import ON, MeshArrays
 from codesign.mapping.nest import FloatArray, IntArray
@@ -75,7 +76,13 @@ class Kernel(NamedTuple):
 
 
 def make_kernel(problem: Problem, max_loops: int, imperfect: bool = False) -> Kernel:
-    """Pack a problem, with room for nests of up to `max_loops` loops, imperfect ones too or not."""
+    """Pack a problem, with room for nests of up to `max_loops` loops, imperfect ones too or not.
+
+    Raises:
+        UserError: The multiply-accumulates are more than a whole number of 64 bits can count.
+    """
+    if problem.macs > np.iinfo(np.int64).max:
+        raise UserError(f"{problem.macs:,} multiply-accumulates are too many to count, the most is 2^63 - 1")
     n_tensors, n_axes, n_dims = problem.coef.shape
     n_levels = problem.fanout.shape[0]
     columns = (problem.capacity_bits, *problem.fanout.T, problem.shares, problem.peers, problem.one_port)

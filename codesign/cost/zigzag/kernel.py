@@ -184,7 +184,7 @@ def boost(layer: Layer, sizes: Sizes, t: int, v: int) -> float:
 def count_boundary(
     layer: Layer, t: int, v: int, elements: float, transfers: float, partial: bool, energy: float, words: FloatArray
 ) -> float:
-    """Word accesses of what crosses the boundary below level v of tensor t, into `words` (``T x V x 4``); `energy` and theirs (rules Z7 to Z10)."""
+    """Count the word accesses of what crosses the boundary below level v of tensor t into `words` (``T x V x 4``); returns `energy` plus theirs (rules Z7 to Z10)."""
     is_output = t == layer.relevant.shape[0] - 1
     bits = layer.partial_bits if partial else layer.bits[t]
     for side in range(2):  # the level above the boundary, then the one below it

@@ -72,6 +72,8 @@ def read_accelerator(value: Any, where: str) -> tuple[str, dict[str, int], float
     array.finish()
     if len(names) != len(sizes):
         raise UserError(f"{len(names)} dimensions but {len(sizes)} sizes", where=array.where)
+    if len(set(names)) < len(names):
+        raise UserError(f"`dimensions` must differ, got {', '.join(names)}", where=array.where)
     for dim, size in zip(names, sizes, strict=True):
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
             raise UserError(f"size of {dim} must be an integer >= 1, got {describe(size)}", where=array.where)

@@ -227,13 +227,8 @@ class _Builder:
         counts: tuple[int, ...],
         places: tuple[Place, ...],
     ) -> None:
-        self.problem, self.settings, self.matrices, self.network, self.places = (
-            problem,
-            settings,
-            matrices,
-            network,
-            places,
-        )
+        self.problem, self.settings, self.matrices = problem, settings, matrices
+        self.network, self.places = network, places
         self.levels = problem.architecture.levels
         self.roles = tuple(t.role for t in problem.computation.tensors)
         self.counts = counts

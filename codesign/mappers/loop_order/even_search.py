@@ -64,9 +64,8 @@ class EvenSearch:
     def unroll(self, generator: np.random.Generator) -> int:
         """Lay random loops on the fan-outs until no more fits (`Loops.slot`); returns the units in use."""
         loops, first = self.loops, self.encoded.space.order.shape[0]
-        left = self.encoded.kernel.level_int[
-            :, FAN_X : FAN_Y + 1
-        ].flatten()  # children by spatial slot, from `first` on
+        fan_outs = self.encoded.kernel.level_int[:, FAN_X : FAN_Y + 1]
+        left = fan_outs.flatten()  # children by spatial slot, from `first` on
         loops.slot[:] = loops.slots[:, 0]
         by_need = sorted(generator.permutation(len(loops.slot)), key=lambda i: loops.slots[i, 0] < 0)
         for i in by_need:  # those that may only be spatial first

@@ -247,11 +247,8 @@ def _tiles_of(layer: Layer, sizes: Sizes, order: Order, t: int, v: int) -> Array
 @njit
 def _boundary_energy(layer: Layer, order: Order, t: int, v: int, elements: Array) -> Array:
     """Energy of what crosses the boundary below level v of tensor t if its level inside is cut at a cell (rules Z6-Z10)."""
-    found, words, total = (
-        np.zeros(elements.shape[0]),
-        np.zeros((layer.memory.shape[0], layer.memory.shape[1], 4)),
-        order.cycles[-1],
-    )
+    found, total = np.zeros(elements.shape[0]), order.cycles[-1]
+    words = np.zeros((layer.memory.shape[0], layer.memory.shape[1], 4))
     for cell in range(found.shape[0]):
         inner, partial = round_half_up(elements[cell]), is_partial(layer, order, t, v, cell)
         found[cell] = count_boundary(layer, t, v, inner, total / order.cycles[cell], partial, 0.0, words)

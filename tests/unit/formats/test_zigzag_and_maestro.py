@@ -90,6 +90,7 @@ def changed(*path: Any, value: Any) -> dict[str, Any]:
         (changed("memories", "sram", "ports", value=[]), "needs a port that reads"),
         (changed("memories", value={}), "`memories` must hold named memories"),
         (changed("operational_array", "sizes", value=[4]), "2 dimensions but 1 sizes"),
+        (changed("operational_array", "dimensions", value=["D1", "D1"]), "`dimensions` must differ, got D1, D1"),
         (changed("operational_array", "is_imc", value=True), "unknown key 'is_imc'"),
     ],
 )

@@ -132,6 +132,13 @@ def test_unknown_names_are_refused_with_the_nearest() -> None:
         create("anneal", hot=0.1, cold=0.2)
 
 
+@pytest.mark.parametrize("name", sorted(MAPPERS))
+def test_more_work_than_can_be_counted_is_refused(name: str) -> None:
+    problem = MappingProblem(Computation.parse("O[m,n] += I[m,k] * W[k,n]", m=2**21, n=2**21, k=2**21), machine())
+    with pytest.raises(UserError, match="9,223,372,036,854,775,808 multiply-accumulates are too many to count"):
+        create(name).map(problem, Objective.ENERGY, budget=BUDGET, seed=1)
+
+
 def test_contradicting_constraints_are_refused() -> None:
     with pytest.raises(UserError, match="both kept and bypassed"):
         LevelConstraints("Buffer", keep=frozenset({"I"}), bypass=frozenset({"I"}))
