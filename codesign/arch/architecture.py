@@ -13,6 +13,7 @@ from functools import cached_property
 from codesign.arch.memory_device import DramUse
 from codesign.arch.mesh import MeshLinks
 from codesign.arch.sparsity import NO_SPARSITY, LevelSparsity, ZeroKind
+from codesign.core.checks import check_positive
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.specs import at_least
 
@@ -162,10 +163,12 @@ class StorageLevel:
                 raise UserError(f"`device` needs `kind: dram`, got `kind: {self.kind.value}`")
             _at_least(1, "word_bits", self.word_bits)
             _at_least(1, "banks", self.banks)
-            for name in ("read_bandwidth_words_per_cycle", "write_bandwidth_words_per_cycle", "capacity_bytes"):
-                value = getattr(self, name)
-                if value is not None and not value > 0:
-                    raise UserError(f"`{name}` must be > 0, got {value}", hint="leave it out for unlimited")
+            check_positive(
+                hint="leave it out for unlimited",
+                read_bandwidth_words_per_cycle=self.read_bandwidth_words_per_cycle,
+                write_bandwidth_words_per_cycle=self.write_bandwidth_words_per_cycle,
+                capacity_bytes=self.capacity_bytes,
+            )
             for name in ("area_mm2", "leakage_mw"):
                 if getattr(self, name) is not None:
                     _at_least(0.0, name, getattr(self, name))
@@ -278,8 +281,7 @@ class Architecture:
         if len(set(names)) != len(names):
             twice = next(n for n in names if names.count(n) > 1)
             raise UserError(f"two levels are named {twice!r}", where=where)
-        if not self.clock_hz > 0:
-            raise UserError(f"`clock_hz` must be > 0, got {self.clock_hz}", where=where)
+        check_positive(where=where, clock_hz=self.clock_hz)
 
     @cached_property
     def level_index(self) -> dict[str, int]:

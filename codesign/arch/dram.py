@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from codesign.core.checks import check_least, check_numbers
+from codesign.core.checks import check_least, check_numbers, check_positive
 from codesign.core.errors import UserError
 from codesign.core.specs import at_least
 
@@ -79,8 +79,7 @@ def effective_bandwidth(bus_bytes_per_cycle: float, burst_length: int, overhead_
     >>> effective_bandwidth(8, 8, 8)
     4.0
     """
-    if not bus_bytes_per_cycle > 0:
-        raise UserError(f"`bus_bytes_per_cycle` must be > 0, got {bus_bytes_per_cycle}")
+    check_positive(bus_bytes_per_cycle=bus_bytes_per_cycle)
     check_least(1, burst_length=burst_length)
     check_least(0, overhead_cycles=overhead_cycles)
     return bus_bytes_per_cycle * burst_length / (burst_length + overhead_cycles)

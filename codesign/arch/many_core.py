@@ -3,13 +3,8 @@
 from dataclasses import dataclass, field
 
 from codesign.arch.core_network import CoreNetwork, Grid, check_network, ring_order
+from codesign.core.checks import check_least, check_positive
 from codesign.core.errors import UserError, unknown_name
-
-
-def _at_least(where: str, low: float, **values: float) -> None:
-    for name, value in values.items():
-        if value < low:
-            raise UserError(f"`{name}` must be >= {low:g}, got {value:g}", where=where)
 
 
 @dataclass(frozen=True)
@@ -27,8 +22,8 @@ class Buffer:
     write_pj: float
 
     def __post_init__(self) -> None:
-        _at_least("buffer", 1, bytes=self.bytes)
-        _at_least("buffer", 0, read_pj=self.read_pj, write_pj=self.write_pj)
+        check_least(1, where="buffer", bytes=self.bytes)
+        check_least(0, where="buffer", read_pj=self.read_pj, write_pj=self.write_pj)
 
 
 @dataclass(frozen=True)
@@ -72,13 +67,16 @@ class VectorMacCore:
     output_reserve_bytes: int = 10240
 
     def __post_init__(self) -> None:
-        _at_least("core", 1, vector=self.vector, lanes=self.lanes, elements_a=self.elements_a)
-        _at_least("core", 1, elements_o=self.elements_o, vector_unit_macs=self.vector_unit_macs)
-        _at_least(
-            "core", 1, buffer_words_per_cycle=self.buffer_words_per_cycle, bus_words_per_cycle=self.bus_words_per_cycle
+        check_least(1, where="core", vector=self.vector, lanes=self.lanes, elements_a=self.elements_a)
+        check_least(1, where="core", elements_o=self.elements_o, vector_unit_macs=self.vector_unit_macs)
+        check_least(
+            1,
+            where="core",
+            buffer_words_per_cycle=self.buffer_words_per_cycle,
+            bus_words_per_cycle=self.bus_words_per_cycle,
         )
-        _at_least("core", 0, bus_pj=self.bus_pj, mac_pj=self.mac_pj, vector_unit_pj=self.vector_unit_pj)
-        _at_least("core", 0, output_reserve_bytes=self.output_reserve_bytes)
+        check_least(0, where="core", bus_pj=self.bus_pj, mac_pj=self.mac_pj, vector_unit_pj=self.vector_unit_pj)
+        check_least(0, where="core", output_reserve_bytes=self.output_reserve_bytes)
 
     @property
     def macs(self) -> int:
@@ -129,8 +127,8 @@ class CoreKind:
         if (self.core is None) == (self.architecture is None):
             given = "neither" if self.core is None else "both"
             raise UserError(f"a kind of cores is a `core` or an `architecture`, got {given}", where=where)
-        _at_least(where, 1, vector_unit_macs=self.vector_unit_macs)
-        _at_least(where, 0, vector_unit_pj=self.vector_unit_pj, output_reserve_bytes=self.output_reserve_bytes)
+        check_least(1, where=where, vector_unit_macs=self.vector_unit_macs)
+        check_least(0, where=where, vector_unit_pj=self.vector_unit_pj, output_reserve_bytes=self.output_reserve_bytes)
         if self.architecture is None:
             for name in ("vector_unit_macs", "vector_unit_pj", "output_reserve_bytes"):
                 if getattr(self, name) != getattr(CoreKind, name):
@@ -150,8 +148,8 @@ class Links:
     pj_per_word_hop: float
 
     def __post_init__(self) -> None:
-        _at_least("links", 1, words_per_cycle=self.words_per_cycle)
-        _at_least("links", 0, pj_per_word_hop=self.pj_per_word_hop)
+        check_least(1, where="links", words_per_cycle=self.words_per_cycle)
+        check_least(0, where="links", pj_per_word_hop=self.pj_per_word_hop)
 
 
 @dataclass(frozen=True)
@@ -179,15 +177,17 @@ class Dies:
     mw_per_lane: float = 0.0
 
     def __post_init__(self) -> None:
-        _at_least("dies", 1, x=self.x, y=self.y)
+        check_least(1, where="dies", x=self.x, y=self.y)
         if self.words_per_cycle < 1 and self.count > 1:
             raise UserError(
                 f"the mesh is cut into {self.count} unconnected parts: links between dies carry {self.words_per_cycle} words a cycle",
                 where="dies",
                 hint="`words_per_cycle` of at least 1, or one die",
             )
-        _at_least("dies", 1, words_per_cycle=self.words_per_cycle)
-        _at_least("dies", 0, pj_per_word_hop=self.pj_per_word_hop, lanes=self.lanes, mw_per_lane=self.mw_per_lane)
+        check_least(1, where="dies", words_per_cycle=self.words_per_cycle)
+        check_least(
+            0, where="dies", pj_per_word_hop=self.pj_per_word_hop, lanes=self.lanes, mw_per_lane=self.mw_per_lane
+        )
 
     @property
     def count(self) -> int:
@@ -222,8 +222,8 @@ class Memories:
     kind: str = "GDDR6X"
 
     def __post_init__(self) -> None:
-        _at_least("memories", 1, words_per_cycle_each=self.words_per_cycle_each)
-        _at_least("memories", 0, pj_per_word=self.pj_per_word)
+        check_least(1, where="memories", words_per_cycle_each=self.words_per_cycle_each)
+        check_least(0, where="memories", pj_per_word=self.pj_per_word)
         if not self.ports:
             raise UserError("a system needs a DRAM controller, got none", where="memories", hint="`ports: [[[0, 0]]]`")
         if any(not ports for ports in self.ports):
@@ -270,9 +270,8 @@ class ManyCore:
 
     def __post_init__(self) -> None:
         where = f"system {self.name!r}"
-        _at_least(where, 1, width=self.width, height=self.height, stride=self.stride)
-        if self.clock_ghz <= 0:
-            raise UserError(f"`clock_ghz` must be > 0, got {self.clock_ghz:g}", where=where)
+        check_least(1, where=where, width=self.width, height=self.height, stride=self.stride)
+        check_positive(where=where, clock_ghz=self.clock_ghz)
         if self.width % self.stride:
             raise UserError(f"`stride` must divide the width {self.width}, got {self.stride}", where=where)
         if self.width % self.dies.x or self.height % self.dies.y:

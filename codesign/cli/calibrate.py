@@ -10,6 +10,7 @@ import typer
 
 from codesign.cli.compiling import echo_json
 from codesign.cli.options import OutputFormat
+from codesign.core.checks import check_positive
 from codesign.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -104,8 +105,7 @@ def read_measurements(path: Path) -> list[Measured]:
             cycles = float(row["cycles"])
         except ValueError:
             raise UserError(f"`cycles` must be a number, got {row['cycles']!r}", where=where) from None
-        if not cycles > 0:
-            raise UserError(f"`cycles` must be > 0, got {cycles:g}", where=where)
+        check_positive(where=where, cycles=cycles)
         files = [path.parent / row[c] for c in ("architecture", "problem", "mapping")]
         hardware = row.get("hardware") or row["architecture"]
         found.append(Measured(row["mapping"], (str(files[0]), str(files[1]), str(files[2])), cycles, hardware))

@@ -64,6 +64,7 @@ def run(options: ScheduleOptions) -> None:
 
 
 def _allocate(options: ScheduleOptions) -> None:
+    from codesign.core.goals import Budget
     from codesign.scheduling.allocation.buffers import AllocationStatus, format_buffers, height, peak_load, read_buffers
     from codesign.scheduling.allocation.solve import allocate
     from codesign.scheduling.cosma.capacity import parse_bytes
@@ -72,11 +73,12 @@ def _allocate(options: ScheduleOptions) -> None:
         raise UserError("scheduler 'allocate' needs --buffers FILE.csv and --capacity")
     buffers = read_buffers(options.buffers)
     capacity = parse_bytes(options.capacity)
+    limit_s = Budget(options.time_limit).time_limit_s
     started = time.perf_counter()
     found = allocate(
         buffers,
         capacity,
-        time_limit_s=60.0 if options.time_limit is None else _positive(options.time_limit),
+        time_limit_s=60.0 if limit_s is None else limit_s,
         seed=options.seed or 0,
     )
     seconds = round(time.perf_counter() - started, 3)
@@ -153,7 +155,7 @@ def find(options: ScheduleOptions) -> Answer:
         "capacity": options.capacity or ("M_R" if architecture is None else None),
     }
     scheduler = create(options.scheduler, **{name: value for name, value in own.items() if value is not None})
-    budget = Budget(None if options.time_limit is None else _positive(options.time_limit))
+    budget = Budget(options.time_limit)
     problem = ScheduleProblem(whole, architecture)
     result = scheduler.schedule(problem, Objective.EDP, budget=budget, seed=options.seed or 0)
     in_bytes = Path(options.network).suffix == ".json"
@@ -319,9 +321,3 @@ def advice(options: ScheduleOptions, needed_bytes: int) -> str:
         ways.append("a smaller --batch")
     ways.append("--scheduler soma, which cuts operators into tiles (--arch with the same buffer)")
     return "this scheduler holds whole tensors; what helps: " + "; ".join(ways)
-
-
-def _positive(seconds: float) -> float:
-    if seconds <= 0:
-        raise UserError(f"--time-limit must be positive, got {seconds}")
-    return seconds

@@ -1,11 +1,14 @@
-"""Checks of numbers that people give; every message has the same form."""
+"""Checks of numbers that people give; every message has the same form.
+
+`None` is a value that was left out: `check_whole` refuses it, the others take it.
+"""
 
 from dataclasses import fields
 
 from codesign.core.errors import UserError
 
 
-def check_whole(least: int = 1, *, where: str | None = None, **values: object) -> None:
+def check_whole(least: int = 1, /, *, where: str | None = None, **values: object) -> None:
     """Refuse a value that is no integer or is below the least.
 
     >>> check_whole(batch=0)
@@ -17,11 +20,25 @@ def check_whole(least: int = 1, *, where: str | None = None, **values: object) -
             raise UserError(f"`{name}` must be an integer >= {least}, got {value!r}", where=where)
 
 
-def check_least(least: float, *, where: str | None = None, **values: float) -> None:
+def check_least(least: float, /, *, where: str | None = None, **values: float | None) -> None:
     """Refuse a number below the least."""
     for name, value in values.items():
-        if not value >= least:
-            raise UserError(f"`{name}` must be >= {least:g}, got {value:g}", where=where)
+        if value is not None and not value >= least:
+            raise UserError(f"`{name}` must be >= {least:g}, got {_shown(value)}", where=where)
+
+
+def check_positive(*, where: str | None = None, hint: str | None = None, **values: float | None) -> None:
+    """Refuse a number that is not above 0."""
+    for name, value in values.items():
+        if value is not None and not value > 0:
+            raise UserError(f"`{name}` must be > 0, got {_shown(value)}", where=where, hint=hint)
+
+
+def check_share(*, where: str | None = None, **values: float | None) -> None:
+    """Refuse a number that is not from 0 to 1."""
+    for name, value in values.items():
+        if value is not None and not 0.0 <= value <= 1.0:
+            raise UserError(f"`{name}` must be between 0 and 1, got {_shown(value)}", where=where)
 
 
 def check_numbers(record: object, where: str) -> None:
@@ -30,3 +47,7 @@ def check_numbers(record: object, where: str) -> None:
         value = getattr(record, item.name)
         if isinstance(value, int | float):
             check_least(item.metadata.get("minimum", 0), where=where, **{item.name: value})
+
+
+def _shown(value: float) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

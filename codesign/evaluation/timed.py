@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast, final
 
 from codesign.arch.architecture import Architecture
 from codesign.core import clock
+from codesign.core.checks import check_least
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.core.json_types import Json, JsonObject
@@ -109,8 +110,7 @@ def rank_by_events(
     Raises:
         UserError: `candidates` is not positive, or no machine runs any of the mappings.
     """
-    if candidates < 1:
-        raise UserError(f"`candidates` must be >= 1, got {candidates}")
+    check_least(1, candidates=candidates)
     known: dict[Mapping, Cost] = {}
     for mapping in mappings:
         if mapping not in known:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, fields
 from enum import IntEnum
 
+from codesign.core.checks import check_least
 from codesign.core.errors import UserError
 
 LATENCY_CYCLES = 14
@@ -68,11 +69,10 @@ class MemoryTiming:
     interleaves: bool = False
 
     def __post_init__(self) -> None:
-        positive = ("latency_cycles", "beat_cycles", "response_cycles")
-        for name in (*positive, "requests", "at_request", "spread_cycles", "spread_seed"):
-            least = int(name in positive)
-            if getattr(self, name) < least:
-                raise UserError(f"`{name}` must be >= {least}, got {getattr(self, name)}", where="memory timing")
+        check_least(1, where="memory timing", latency_cycles=self.latency_cycles, beat_cycles=self.beat_cycles)
+        check_least(1, where="memory timing", response_cycles=self.response_cycles)
+        check_least(0, where="memory timing", requests=self.requests, at_request=self.at_request)
+        check_least(0, where="memory timing", spread_cycles=self.spread_cycles, spread_seed=self.spread_seed)
         if not 0 <= self.stall_percent < 100:
             raise UserError(f"`stall_percent` must be in 0..99, got {self.stall_percent}", where="memory timing")
         if self.of_writes and self.trouble is Trouble.ORDER:

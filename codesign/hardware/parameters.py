@@ -10,6 +10,7 @@ from enum import Enum
 from functools import cached_property
 
 from codesign.arch.architecture import Architecture, Links
+from codesign.core.checks import check_least
 from codesign.core.errors import UserError
 
 WORD_BYTES = 8
@@ -96,9 +97,8 @@ class Parameters:
 
     def __post_init__(self) -> None:
         where = f"hardware {self.name!r}"
-        for field in ("rows", "cols", "banks", "run_loops", "outer_loops", "box_loops", "outstanding"):
-            if getattr(self, field) < 1:
-                raise UserError(f"`{field}` must be >= 1, got {getattr(self, field)}", where=where)
+        check_least(1, where=where, rows=self.rows, cols=self.cols, banks=self.banks, outstanding=self.outstanding)
+        check_least(1, where=where, run_loops=self.run_loops, outer_loops=self.outer_loops, box_loops=self.box_loops)
         if self.links is Links.PEER:
             raise UserError("links `peer` (N4) are not generated", where=where, hint="use none, multicast or systolic")
         if self.bus_bytes not in (2, 4, 8, 16, 32, 64, 128):

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import final
 
+from codesign.core.checks import check_least
 from codesign.core.errors import UserError, unknown_name
 
 SIMULATORS = ("verilator", "amaranth")
@@ -59,10 +60,9 @@ class BuildOptions:
     memory: str | None = None
 
     def __post_init__(self) -> None:
-        for name, least in (("bus_bytes", 1), ("burst_bytes", 1), ("outstanding", 1), ("evaluations", 1), ("seed", 0)):
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise UserError(f"`{name}` must be >= {least}, got {value}")
+        check_least(1, bus_bytes=self.bus_bytes, burst_bytes=self.burst_bytes)
+        check_least(1, outstanding=self.outstanding, evaluations=self.evaluations)
+        check_least(0, seed=self.seed)
         if self.simulator not in (None, *SIMULATORS):
             raise unknown_name("simulator", self.simulator, SIMULATORS, where="--simulator")
         if self.answers not in ANSWERS:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from codesign.core.checks import check_positive
 from codesign.core.errors import UserError
 from codesign.study.front_check import FRONT, FrontDocument, check_front
 from codesign.verify import Verdict, restored, verify
@@ -36,8 +37,7 @@ def check_certificate(certificate: Mapping[str, Any] | str | Path, time_limit_s:
     >>> check_certificate(proof).accepted
     True
     """
-    if time_limit_s is not None and not time_limit_s > 0:
-        raise UserError(f"`time_limit_s` must be > 0, got {time_limit_s:g}")
+    check_positive(time_limit_s=time_limit_s)
     limit = math.inf if time_limit_s is None else time_limit_s
     if isinstance(certificate, Mapping):
         return _checked(dict(certificate), limit, None)

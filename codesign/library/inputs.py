@@ -4,6 +4,7 @@ from pathlib import Path
 
 from codesign.arch.architecture import Architecture
 from codesign.arch.presets import load_preset
+from codesign.core.checks import check_positive
 from codesign.core.errors import UserError
 from codesign.formats.load import Hardware, load_hardware, load_inputs
 from codesign.mapping.mapping import Mapping
@@ -45,8 +46,7 @@ def read_hardware(
     Raises:
         UserError: As there, or no file describes an architecture.
     """
-    if clock_hz is not None and not clock_hz > 0:
-        raise UserError(f"`clock_hz` must be > 0, got {clock_hz:g}")
+    check_positive(clock_hz=clock_hz)
     preset = None if _is_path(name_or_path) else load_preset(str(name_or_path), technology)
     paths = [str(p) for p in ((name_or_path, *more) if preset is None else more)]
     found = load_hardware(

@@ -4,6 +4,7 @@ from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, final
 
+from codesign.core.checks import check_least
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
 from codesign.evaluation.specification import BetweenLayers
@@ -61,8 +62,7 @@ class MapOptions:
         Budget(self.time_limit_s, self.evaluations)
         if self.reuse != "timeloop":
             self.rule  # noqa: B018 - refuses what is none; the default asks for no import
-        if self.seed < 0:
-            raise UserError(f"`seed` must be >= 0, got {self.seed}")
+        check_least(0, seed=self.seed)
         if self.uneven and self.mapper != "exact":
             raise UserError(f"`uneven` needs the mapper exact, got {self.mapper!r}")
         for name, given in {"`pad`": self.pad, "`timing` event": self.timing.event}.items():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from codesign.arch.architecture import Architecture
 from codesign.arch.technology_files import provenance_of
+from codesign.core.checks import check_least
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.core.json_types import JsonObject
@@ -56,8 +57,7 @@ class ScheduleOptions:
     def __post_init__(self) -> None:
         Objective.parse(self.objective, exponents=True)
         Budget(self.time_limit_s, self.evaluations)
-        if self.seed < 0:
-            raise UserError(f"`seed` must be >= 0, got {self.seed}")
+        check_least(0, seed=self.seed)
         if self.timing.event and self.scheduler == "fused":
             raise not_simulated("fused")
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
+from codesign.core.checks import check_least
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.goals import Budget, Objective
 
@@ -46,7 +47,5 @@ class ServeOptions:
             raise UserError(f"`stages` must be an integer >= 1 or {AUTO!r}, got {self.stages!r}")
         if self.step_times not in STEP_TIMES:
             raise unknown_name("kind of step times", self.step_times, STEP_TIMES)
-        if self.micro_batches is not None and self.micro_batches < 1:
-            raise UserError(f"`micro_batches` must be >= 1, got {self.micro_batches}")
-        if self.seed < 0:
-            raise UserError(f"`seed` must be >= 0, got {self.seed}")
+        check_least(1, micro_batches=self.micro_batches)
+        check_least(0, seed=self.seed)

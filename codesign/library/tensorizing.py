@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
+from codesign.core.checks import check_least
 from codesign.core.errors import UserError
 from codesign.core.json_types import JsonObject
 from codesign.library.results import AbstractResult
@@ -37,9 +38,7 @@ class TensorizeOptions:
     partial_bits: int | None = None
 
     def __post_init__(self) -> None:
-        for name, value in (("bits", self.bits), ("partial_bits", self.partial_bits)):
-            if value is not None and value < 1:
-                raise UserError(f"`{name}` must be >= 1, got {value}")
+        check_least(1, bits=self.bits, partial_bits=self.partial_bits)
 
 
 DEFAULT_OPTIONS = TensorizeOptions()

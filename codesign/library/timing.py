@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, final
 
+from codesign.core.checks import check_least
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.json_types import JsonObject
 from codesign.evaluation.specification import ANALYTICAL, EVENT, TIMINGS
@@ -53,9 +54,7 @@ class TimingOptions:
         for name, value in (("timing_table", self.timing_table), ("trace", self.trace)):
             if value is not None and not self.event:
                 raise UserError(f"`{name}` is an option of `timing` event", hint="give `timing` event, or leave it out")
-        for name, number in (("operation_limit", self.operation_limit), ("candidates", self.candidates)):
-            if number < 1:
-                raise UserError(f"`{name}` must be >= 1, got {number}")
+        check_least(1, operation_limit=self.operation_limit, candidates=self.candidates)
 
     @property
     def event(self) -> bool:

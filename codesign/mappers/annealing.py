@@ -11,6 +11,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from codesign.core import clock
+from codesign.core.checks import check_least
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective
 from codesign.core.jit import njit
@@ -118,10 +119,8 @@ class AnnealingMapper:
     name: ClassVar[str] = "anneal"
 
     def __post_init__(self) -> None:
-        if self.moves < 1 or self.runs < 1:
-            raise UserError(f"moves and runs must be >= 1, got {self.moves} and {self.runs}")
-        if self.alternatives is not None and self.alternatives < 0:
-            raise UserError(f"alternatives must be >= 0, got {self.alternatives}")
+        check_least(1, moves=self.moves, runs=self.runs)
+        check_least(0, alternatives=self.alternatives)
         if not 0 < self.cold <= self.hot:
             raise UserError(f"temperatures must satisfy 0 < cold <= hot, got {self.cold} and {self.hot}")
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from codesign.core import clock
-from codesign.core.errors import UserError
+from codesign.core.checks import check_least, check_positive, check_share
 from codesign.core.goals import Budget, Objective
 from codesign.core.jit import njit
 from codesign.core.plugins import need
@@ -76,10 +76,10 @@ class GeneticMapper:
     name: ClassVar[str] = "genetic"
 
     def __post_init__(self) -> None:
-        if self.population < 4 or self.generations < 1:
-            raise UserError(f"population must be >= 4 and generations >= 1, got {self.population}, {self.generations}")
-        if not 0 <= self.crossover <= 1 or not self.mutation > 0:
-            raise UserError(f"crossover must be in [0, 1] and mutation > 0, got {self.crossover} and {self.mutation}")
+        check_least(4, population=self.population)
+        check_least(1, generations=self.generations)
+        check_share(crossover=self.crossover)
+        check_positive(mutation=self.mutation)
 
     def map(
         self, problem: MappingProblem, objective: Objective, *, budget: Budget, seed: int, reuse: Reuse = Reuse.TIMELOOP

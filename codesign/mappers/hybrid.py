@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from codesign.core import clock
-from codesign.core.errors import UserError
+from codesign.core.checks import check_whole
 from codesign.core.goals import Budget, Objective
 from codesign.core.jit import njit
 from codesign.core.rng import RandomState, make_state
@@ -108,10 +108,7 @@ class HybridMapper:
     name: ClassVar[str] = "hybrid"
 
     def __post_init__(self) -> None:
-        for field in ("victory", "threads", "max_draws"):
-            value = getattr(self, field)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise UserError(f"`{field}` must be an integer >= 1, got {value!r}", where="mapper 'hybrid'")
+        check_whole(victory=self.victory, threads=self.threads, max_draws=self.max_draws, where="mapper 'hybrid'")
 
     def map(
         self, problem: MappingProblem, objective: Objective, *, budget: Budget, seed: int, reuse: Reuse = Reuse.TIMELOOP

@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass, replace
 from itertools import product
 
+from codesign.core.checks import check_least
 from codesign.core.errors import UserError
 from codesign.core.factors import divisors, prime_factors
 from codesign.core.goals import Budget, Objective, Proof
@@ -43,10 +44,8 @@ class PaddingMapper:
     waste: float = 0.3
 
     def __post_init__(self) -> None:
-        if self.paddings < 1:
-            raise UserError(f"paddings must be >= 1, got {self.paddings}")
-        if not self.waste >= 0.0:
-            raise UserError(f"waste must be >= 0, got {self.waste}")
+        check_least(1, paddings=self.paddings)
+        check_least(0, waste=self.waste)
 
     @property
     def name(self) -> str:

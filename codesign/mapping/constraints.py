@@ -10,6 +10,7 @@ from enum import Enum
 from functools import cached_property
 
 from codesign.arch.architecture import Architecture
+from codesign.core.checks import check_share
 from codesign.core.errors import UserError, unknown_name
 from codesign.workloads.computation import Computation, Tensor
 
@@ -102,8 +103,7 @@ class Constraints:
     min_utilization: float = 0.0
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.min_utilization <= 1.0:
-            raise UserError(f"the least utilisation must be in [0, 1], got {self.min_utilization}", where="constraints")
+        check_share(where="constraints", min_utilization=self.min_utilization)
         names = [item.level for item in self.levels]
         if len(set(names)) != len(names):
             twice = next(n for n in names if names.count(n) > 1)

@@ -14,7 +14,7 @@ from typing import Any, final
 
 import numpy as np
 
-from codesign.core.errors import UserError
+from codesign.core.checks import check_positive, check_share
 from codesign.optim.bounded import BoundedDesigns, bounds_for, designs_of
 from codesign.optim.boxed import SOUND, TIES, BoxedBounds, BoxProof, boxes_for, never
 from codesign.optim.certificate import Certificate
@@ -68,10 +68,8 @@ class Exact:
     _begun_s: float = field(default_factory=time.process_time, compare=False, repr=False, init=False)
 
     def __post_init__(self) -> None:
-        if not self.cpu_limit_s > 0.0:
-            raise UserError(f"exact: 'cpu_limit_s' must be > 0, got {self.cpu_limit_s}")
-        if not 0.0 <= self.epsilon <= 1.0:
-            raise UserError(f"exact: 'epsilon' must lie between 0 and 1, got {self.epsilon}")
+        check_positive(where="optimizer 'exact'", cpu_limit_s=self.cpu_limit_s)
+        check_share(where="optimizer 'exact'", epsilon=self.epsilon)
 
     @property
     def decides(self) -> bool:

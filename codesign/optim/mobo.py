@@ -28,7 +28,8 @@ from typing import TYPE_CHECKING, final
 
 import numpy as np
 
-from codesign.core.errors import UserError, unknown_name
+from codesign.core.checks import check_least, check_positive
+from codesign.core.errors import unknown_name
 from codesign.optim import candidates, gp, trust_region
 from codesign.optim.acquisition import (
     Acquisition,
@@ -96,11 +97,8 @@ class Mobo:
             raise unknown_name("acquisition", self.acquisition, ACQUISITIONS)
         if self.design not in DESIGNS:
             raise unknown_name("initial design", self.design, DESIGNS)
-        for name in ("initial", "pool", "starts"):
-            if getattr(self, name) < 1:
-                raise UserError(f"mobo: {name!r} must be at least 1, got {getattr(self, name)}")
-        if not self.margin > 0:
-            raise UserError(f"mobo: 'margin' must be positive, got {self.margin}")
+        check_least(1, where="optimizer 'mobo'", initial=self.initial, pool=self.pool, starts=self.starts)
+        check_positive(where="optimizer 'mobo'", margin=self.margin)
 
     # ---- proposing -----------------------------------------------------------------------------
 

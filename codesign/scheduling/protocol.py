@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, final
 
 from codesign.arch.architecture import Architecture
+from codesign.core.checks import check_least
 from codesign.core.errors import UserError
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.core.json_types import JsonObject
@@ -36,8 +37,7 @@ class ScheduleProblem:
     capacity_bytes: int | None = None
 
     def __post_init__(self) -> None:
-        if self.capacity_bytes is not None and self.capacity_bytes < 1:
-            raise UserError(f"`capacity` must be >= 1 byte, got {self.capacity_bytes}")
+        check_least(1, capacity_bytes=self.capacity_bytes)
 
     @property
     def limit_bytes(self) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
 
+from codesign.core.checks import check_least
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.files import read_structured, write_atomic
 from codesign.core.json_types import JsonObject
@@ -55,12 +56,10 @@ class SearchSpec:
     def __post_init__(self) -> None:
         if self.certify is not None and not 0.0 <= self.certify < math.inf:
             raise UserError(f"--certify must be a number of CPU seconds, 0 for none, got {self.certify:g}")
-        if self.trials is not None and self.trials < 1:
-            raise UserError(f"`trials` must be >= 1, got {self.trials}")
+        check_least(1, trials=self.trials)
         if self.epsilon is not None and self.optimizer != PROVING:
             raise UserError(f"--epsilon is used with --optimizer exact only, got {self.optimizer!r}")
-        if self.seed < 0:
-            raise UserError(f"`seed` must be >= 0, got {self.seed}")
+        check_least(0, seed=self.seed)
 
     @property
     def certify_s(self) -> float:
@@ -96,8 +95,7 @@ class FidelitySpec:
         for option, value in given.items():
             if self.fidelities == "one" and value is not None:
                 raise UserError(f"{option} is used with --fidelity two only")
-        if self.low_evaluations is not None and self.low_evaluations < 1:
-            raise UserError(f"`low_evaluations` must be >= 1, got {self.low_evaluations}")
+        check_least(1, low_evaluations=self.low_evaluations)
         if self.low_cost is not None and not 0 < self.low_cost < 1:
             raise UserError(
                 f"--low-fidelity-cost must be between 0 and 1 (a share of the high-fidelity cost), got {self.low_cost:g}"
@@ -132,8 +130,7 @@ class WorkersSpec:
     def __post_init__(self) -> None:
         if self.executor not in EXECUTORS:
             raise unknown_name("executor", self.executor, EXECUTORS)
-        if self.count is not None and self.count < 1:
-            raise UserError(f"`count` of workers must be >= 1, got {self.count}")
+        check_least(1, count=self.count, where="workers")
 
 
 @final

@@ -10,6 +10,7 @@ from functools import cached_property
 
 from codesign.arch.architecture import Architecture
 from codesign.arch.dram import DramType
+from codesign.core.checks import check_numbers
 from codesign.core.errors import UserError, unknown_name
 from codesign.mapping.mapping import Axis, Mapping, Node, Spatial, Storage, Temporal
 from codesign.tensorization.choice import TensorizeChoice
@@ -66,9 +67,7 @@ class Overheads:
     host_transfer: int = 8
 
     def __post_init__(self) -> None:
-        for name in self.__dataclass_fields__:
-            if getattr(self, name) < 0:
-                raise UserError(f"overhead `{name}` must be >= 0, got {getattr(self, name)}")
+        check_numbers(self, "overheads")
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass
 
 from codesign.arch.architecture import Architecture
+from codesign.core.checks import check_least
 from codesign.core.errors import UserError
 from codesign.cost.arrays import may_keep
 from codesign.cost.cost import Infeasible
@@ -32,8 +33,7 @@ class Scratchpad:
     name: str = "scratchpad"
 
     def __post_init__(self) -> None:
-        if self.capacity_bytes < 1 or self.banks < 1:
-            raise UserError(f"scratchpad needs bytes and banks >= 1, got {self.capacity_bytes} and {self.banks}")
+        check_least(1, where="scratchpad", capacity_bytes=self.capacity_bytes, banks=self.banks)
         if self.capacity_bytes % (_ALIGNMENT_BYTES * self.banks):
             raise UserError(
                 f"capacity of {self.capacity_bytes} bytes does not give {self.banks} equal banks of whole 8-byte words"

@@ -12,6 +12,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from codesign.core.checks import check_least
 from codesign.core.errors import UserError
 from codesign.core.rng import RandomState, below, make_state, uniform
 from codesign.mapping.nest import FloatArray, IntArray
@@ -75,8 +76,7 @@ class _Scorer:
     """Scores each candidate once, counts, and remembers the best."""
 
     def __init__(self, problem: SoftwareProblem, evaluations: int, seed: int) -> None:
-        if evaluations < 1:
-            raise UserError(f"evaluations must be >= 1, got {evaluations}")
+        check_least(1, evaluations=evaluations)
         self.arrays = problem.arrays
         self.evaluations, self.seed = evaluations, seed
         self.random: RandomState = make_state(seed)

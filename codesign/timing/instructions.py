@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from codesign.core.checks import check_least
 from codesign.core.errors import UserError
 from codesign.timing.simulate import OPERATION_LIMIT, Event, ResourceUse, Run
 from codesign.timing.table import whole_cycles
@@ -67,8 +68,7 @@ def run_instructions(
     Raises:
         UserError: Instructions wait for each other in a cycle; the message names it.
     """
-    if operation_limit < 1:
-        raise UserError(f"`operation_limit` must be >= 1, got {operation_limit}")
+    check_least(1, operation_limit=operation_limit)
     states = [_State([]) for _ in queues]
     for place, item in enumerate(instructions):
         states[item.queue].order.append(place)

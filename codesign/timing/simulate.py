@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 from codesign.arch.architecture import Architecture, Ports
+from codesign.core.checks import check_least
 from codesign.core.errors import UserError
 from codesign.core.json_types import JsonObject
 from codesign.cost.arrays import Reuse
@@ -195,8 +196,7 @@ def simulate(
 
 
 def _refuse(timing: Timing, reuse: Reuse, operation_limit: int) -> None:
-    if operation_limit < 1:
-        raise UserError(f"`operation_limit` must be >= 1, got {operation_limit}")
+    check_least(1, operation_limit=operation_limit)
     if timing.overlap is Overlap.GENERATED:
         raise UserError(
             f"timing table {timing.name!r} is of generated hardware, the event engine does not run it",

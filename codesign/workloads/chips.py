@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import final
 
-from codesign.core.checks import check_least, check_whole
+from codesign.core.checks import check_least, check_positive, check_whole
 from codesign.core.errors import UserError
 from codesign.core.fields import Fields
 from codesign.core.specs import at_least
@@ -19,8 +19,7 @@ class Collective(Enum):
 
 
 def _check_link(link: "StageLink | Chips") -> None:
-    if not link.link_bytes_per_s > 0:
-        raise UserError(f"`link_bytes_per_s` must be > 0, got {link.link_bytes_per_s!r}")
+    check_positive(link_bytes_per_s=link.link_bytes_per_s)
     check_least(0, link_latency_s=link.link_latency_s, link_pj_per_byte=link.link_pj_per_byte)
 
 
@@ -76,8 +75,7 @@ class Chips:
             check_whole(micro_batches=self.micro_batches, where="chips")
         if self.count % self.stages:
             raise UserError(f"`stages` must divide the {self.count} chips, got {self.stages}")
-        if self.memory_bytes is not None and not self.memory_bytes > 0:
-            raise UserError(f"`memory_bytes` must be > 0, got {self.memory_bytes!r}")
+        check_positive(memory_bytes=self.memory_bytes)
         _check_link(self)
 
     @property

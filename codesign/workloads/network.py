@@ -64,8 +64,7 @@ class NetworkTensor:
     def __post_init__(self) -> None:
         if any(isinstance(s, bool) or not isinstance(s, int) or s < 0 for s in self.shape):
             raise UserError(f"shape of tensor {self.name!r} must be integers >= 0, got {list(self.shape)}")
-        if isinstance(self.bits, bool) or not isinstance(self.bits, int) or self.bits < 1:
-            raise UserError(f"`bits` of tensor {self.name!r} must be an integer >= 1, got {self.bits!r}")
+        check_whole(bits=self.bits, where=f"tensor {self.name!r}")
         if self.batch_axis is not None and not 0 <= self.batch_axis < len(self.shape):
             raise UserError(f"`batch_axis` of tensor {self.name!r} must be an axis of {list(self.shape)}")
         if self.is_parameter and self.batch_axis is not None:

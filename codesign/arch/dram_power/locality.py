@@ -6,6 +6,7 @@ from codesign.arch.dram import REFERENCE_BURST_BYTES, DramType
 from codesign.arch.dram_power.command_energy import event_energies
 from codesign.arch.dram_power.known_devices import power_device
 from codesign.arch.dram_power.power_device import PowerDevice
+from codesign.core.checks import check_share
 from codesign.core.errors import UserError
 
 
@@ -24,9 +25,7 @@ class Locality:
     busy: float = 1.0
 
     def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if not 0.0 <= value <= 1.0:
-                raise UserError(f"`{name}` must be between 0 and 1, got {value:g}", where="locality of a DRAM")
+        check_share(where="locality of a DRAM", **vars(self))
         if self.busy == 0.0:
             raise UserError("`busy` must be > 0: a bit that never moves has no energy", where="locality of a DRAM")
 

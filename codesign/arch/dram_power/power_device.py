@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from enum import Enum
 
-from codesign.core.checks import check_numbers
+from codesign.core.checks import check_numbers, check_positive, check_share
 from codesign.core.errors import UserError
 from codesign.core.specs import at_least
 
@@ -152,8 +152,7 @@ class PowerDevice:
         check_numbers(self, self.where)
         if not self.supplies:
             raise UserError("`supplies` must hold at least one", where=self.where)
-        if not 0.0 <= self.rho <= 1.0:
-            raise UserError(f"`rho` must be between 0 and 1, got {self.rho:g}", where=self.where)
+        check_share(where=self.where, rho=self.rho)
 
     @property
     def where(self) -> str:
@@ -175,9 +174,8 @@ class PowerDevice:
             where = f"{self.where}, supply {number + 1}"
             check_numbers(supply, where)
             _refuse_contradictions(supply, where)
-        for name in ("clock_s", "burst_clock_s", "ras", "rp"):
-            if not getattr(self.times, name) > 0:
-                raise UserError(f"`{name}` must be > 0, got {getattr(self.times, name):g}", where=self.where)
+        t = self.times
+        check_positive(where=self.where, clock_s=t.clock_s, burst_clock_s=t.burst_clock_s, ras=t.ras, rp=t.rp)
         return self
 
 

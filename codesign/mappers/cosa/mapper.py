@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from codesign.core import clock
+from codesign.core.checks import check_whole
 from codesign.core.errors import UserError, member_of
 from codesign.core.goals import Budget, Objective
 from codesign.cost.arrays import Reuse
@@ -62,10 +63,8 @@ class CosaMapper:
     name: ClassVar[str] = "cosa"
 
     def __post_init__(self) -> None:
-        if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < 1:
-            raise UserError(f"`k` must be an integer >= 1, got {self.k!r}", where="mapper 'cosa'")
-        if isinstance(self.polish, bool) or not isinstance(self.polish, int) or self.polish < 0:
-            raise UserError(f"`polish` must be an integer >= 0, got {self.polish!r}", where="mapper 'cosa'")
+        check_whole(1, k=self.k, where="mapper 'cosa'")
+        check_whole(0, polish=self.polish, where="mapper 'cosa'")
         if self.enumeration not in ("sweep", "cuts"):
             raise UserError(f"`enumeration` must be sweep or cuts, got {self.enumeration!r}", where="mapper 'cosa'")
         self.settings()

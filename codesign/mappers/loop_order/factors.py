@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 
-from codesign.core.errors import UserError
+from codesign.core.checks import check_least
 from codesign.core.factors import prime_factors
 from codesign.cost.zigzag.cost import Loop
 from codesign.cost.zigzag.layer import UnrolledLayer
@@ -27,8 +27,7 @@ def merge_loops(loops: Iterable[Loop], limit: int) -> tuple[Loop, ...]:
     >>> merge_loops((("K", 2), ("K", 2), ("K", 3), ("C", 5)), 3)
     (('K', 3), ('K', 4), ('C', 5))
     """
-    if limit < 1:
-        raise UserError(f"`lpf_limit` must be >= 1, got {limit}")
+    check_least(1, lpf_limit=limit)
     by_dim: dict[str, list[int]] = {}
     for dim, factor in loops:
         by_dim.setdefault(dim, []).append(factor)

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from codesign.core import clock
-from codesign.core.errors import UserError
+from codesign.core.checks import check_least
 from codesign.core.goals import Budget, Objective
 from codesign.cost.arrays import Reuse
 from codesign.cost.zigzag.layer import UnrolledLayer
@@ -43,8 +43,8 @@ class LomaMapper:
     name: ClassVar[str] = "loma"
 
     def __post_init__(self) -> None:
-        if self.lpf_limit < 0 or self.unrollings < 1:
-            raise UserError(f"lpf_limit must be >= 0 and unrollings >= 1, got {self.lpf_limit} and {self.unrollings}")
+        check_least(0, lpf_limit=self.lpf_limit)
+        check_least(1, unrollings=self.unrollings)
 
     def map_orders(self, layer: UnrolledLayer, objective: Objective, *, budget: Budget, seed: int) -> OrderResult:
         """The best order of an unrolled layer under the zigzag semantics; nothing is random, so `seed` plays no part."""

@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from codesign.core import clock
+from codesign.core.checks import check_least
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.goals import Budget, Objective
 from codesign.core.rng import make_state
@@ -55,8 +56,7 @@ class SalsaMapper:
     name: ClassVar[str] = "salsa"
 
     def __post_init__(self) -> None:
-        if self.iterations < 1 or self.restarts < 1:
-            raise UserError(f"iterations and restarts must be >= 1, got {self.iterations} and {self.restarts}")
+        check_least(1, iterations=self.iterations, restarts=self.restarts)
         if not self.temperature > 0 or not 0 < self.rho <= 1:
             raise UserError(
                 f"the temperature must be > 0 and rho within 0..1, got {self.temperature} and {self.rho}",

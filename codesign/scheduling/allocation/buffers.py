@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from codesign.core.checks import check_least
 from codesign.core.errors import UserError
 from codesign.core.files import read_text
 
@@ -34,8 +35,7 @@ class Buffer:
     size: int
 
     def __post_init__(self) -> None:
-        if self.size <= 0:
-            raise UserError(f"size must be at least 1, got {self.size}", where=f"buffer {self.name!r}")
+        check_least(1, size=self.size, where=f"buffer {self.name!r}")
         if self.upper <= self.lower:
             raise UserError(
                 f"upper must be above lower, got lower {self.lower} and upper {self.upper}",

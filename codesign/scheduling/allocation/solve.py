@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from codesign.core import clock
+from codesign.core.checks import check_least
 from codesign.core.errors import UserError
 from codesign.scheduling.allocation.buffers import Allocation, AllocationStatus, Buffer, height, peak_load
 from codesign.scheduling.allocation.firstfit import first_fit, natural_orders, neighbours
@@ -34,8 +35,7 @@ def allocate(buffers: Sequence[Buffer], capacity: int, *, time_limit_s: float = 
     Raises:
         UserError: The capacity is not positive, or a single buffer exceeds it.
     """
-    if capacity <= 0:
-        raise UserError(f"capacity must be at least 1, got {capacity}")
+    check_least(1, capacity=capacity)
     for buffer in buffers:
         if buffer.size > capacity:
             raise UserError(

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from codesign.core.checks import check_whole
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.runnable import runnable_order
 
@@ -30,10 +31,7 @@ class GraphTensor:
 
     def __post_init__(self) -> None:
         where = f"tensor {self.name!r}"
-        if type(self.size_bytes) is not int:
-            raise UserError(f"size of a tensor must be a whole number of bytes, got {self.size_bytes!r}", where=where)
-        if self.size_bytes <= 0:
-            raise UserError(f"size of a tensor must be at least 1 byte, got {self.size_bytes}", where=where)
+        check_whole(size_bytes=self.size_bytes, where=where)
 
 
 @dataclass(frozen=True)
@@ -60,8 +58,7 @@ class Operator:
 
     def __post_init__(self) -> None:
         where = f"operator {self.name!r}"
-        if type(self.parameter_bytes) is not int or self.parameter_bytes < 0:
-            raise UserError(f"parameter bytes must be a whole number >= 0, got {self.parameter_bytes!r}", where=where)
+        check_whole(0, parameter_bytes=self.parameter_bytes, where=where)
         if not self.outputs:
             raise UserError("an operator must make at least one tensor", where=where)
 

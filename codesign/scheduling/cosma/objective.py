@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from codesign.arch.architecture import Architecture
+from codesign.core.checks import check_whole
 from codesign.core.errors import UserError
 
 
@@ -24,9 +25,7 @@ class TrafficWeights:
     unit: str = "bytes"
 
     def __post_init__(self) -> None:
-        for name, weight in (("write", self.write), ("read", self.read)):
-            if type(weight) is not int or weight < 0:
-                raise UserError(f"{name} weight must be a whole number >= 0, got {weight!r}")
+        check_whole(0, write=self.write, read=self.read, where="weights of traffic")
         if self.write == self.read == 0:
             raise UserError("one of the write and read weights must be positive, got 0 and 0")
 

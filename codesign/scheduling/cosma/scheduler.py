@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import final
 
 from codesign.core import clock
+from codesign.core.checks import check_least
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.cost import Infeasible
@@ -64,8 +65,7 @@ class CosmaScheduler:
         """See `Scheduler`."""
         if objective not in _QUANTITIES:
             raise unknown_name("objective", objective.value, [o.value for o in _QUANTITIES])
-        if seed < 0:
-            raise UserError(f"`seed` must be >= 0, got {seed}")
+        check_least(0, seed=seed)
         graph = self._graph(problem)
         limit = problem.limit_bytes if self.capacity is None else resolve_capacity(self.capacity, graph)
         quantity = _QUANTITIES[objective] if self.quantity is None else Quantity(self.quantity)

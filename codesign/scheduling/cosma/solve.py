@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from codesign.core import clock
-from codesign.core.errors import UserError
+from codesign.core.checks import check_positive
 from codesign.core.goals import Proof
 from codesign.scheduling.cosma.addresses import Placement, conflicting_gaps, place
 from codesign.scheduling.cosma.baselines import Replacement, schedule_baseline
@@ -78,9 +78,8 @@ class Effort:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("states", "window_states", "time_limit_s", "placing_s"):
-            if getattr(self, name) <= 0:
-                raise UserError(f"{name} must be positive, got {getattr(self, name)}")
+        check_positive(states=self.states, window_states=self.window_states)
+        check_positive(time_limit_s=self.time_limit_s, placing_s=self.placing_s)
 
 
 DEFAULT_EFFORT = Effort()

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from codesign.core.checks import check_least
 from codesign.core.errors import UserError
 from codesign.scheduling.cosma.fusion import fuse_operators
 from codesign.scheduling.cosma.graph import GraphTensor, Operator, OperatorGraph
@@ -89,8 +90,7 @@ def graph_from_module(
     Raises:
         UserError: The module cannot be exported.
     """
-    if bits < 1:
-        raise UserError(f"bits must be at least 1, got {bits}")
+    check_least(1, bits=bits)
     import torch
 
     label = name or type(module).__name__

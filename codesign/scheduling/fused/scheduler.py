@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import final
 
 from codesign.core import clock
+from codesign.core.checks import check_least
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.cost import Infeasible
@@ -78,8 +79,7 @@ class FusedScheduler:
     def __post_init__(self) -> None:
         if self.kind != NAME:
             raise unknown_name("scheduler", self.kind, [NAME])
-        if self.loops_per_dim < 1:
-            raise UserError(f"`loops_per_dim` must be >= 1, got {self.loops_per_dim}")
+        check_least(1, loops_per_dim=self.loops_per_dim)
 
     @property
     def name(self) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from codesign.arch.technology_files import provenance_of
+from codesign.core.checks import check_least, check_whole
 from codesign.core.errors import UserError
 from codesign.core.json_types import JsonObject
 from codesign.core.kernel_library import IntArray
@@ -54,10 +55,8 @@ class Problem:
     buffer_bytes: int | None = None
 
     def __post_init__(self) -> None:
-        if type(self.batch) is not int or self.batch < 1:
-            raise UserError(f"`batch` must be an integer >= 1, got {self.batch!r}")
-        if self.buffer_bytes is not None and self.buffer_bytes < 1:
-            raise UserError(f"`capacity` must be >= 1 byte, got {self.buffer_bytes}")
+        check_whole(batch=self.batch)
+        check_least(1, buffer_bytes=self.buffer_bytes)
 
     @property
     def limit_bytes(self) -> int:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import final
 
+from codesign.core.checks import check_least
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.goals import Budget, Objective, Proof
 from codesign.cost.cost import Infeasible
@@ -100,8 +101,7 @@ class SomaScheduler:
 
     def schedule(self, problem: ScheduleProblem, objective: Objective, *, budget: Budget, seed: int) -> ScheduleResult:
         """See `Scheduler`."""
-        if seed < 0:
-            raise UserError(f"`seed` must be >= 0, got {seed}")
+        check_least(0, seed=seed)
         posed = self.pose(problem)
         if self.mode != "reference":  # the published model has no such layers
             posed = replace(posed, graph=cut_wide_layers(posed.graph, posed.limit_bytes))

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import final
 
-from codesign.core.errors import UserError
+from codesign.core.checks import check_least
 from codesign.timing.cores.system import CoreSystem
 
 SIDES = (16, 32, 64, 128, 256)
@@ -60,9 +60,7 @@ class Product:
     output_bytes: float = 2.0
 
     def __post_init__(self) -> None:
-        for name in ("m", "n", "k", "batch"):
-            if getattr(self, name) < 1:
-                raise UserError(f"`{name}` of a matrix product must be >= 1, got {getattr(self, name)}")
+        check_least(1, where="matrix product", m=self.m, n=self.n, k=self.k, batch=self.batch)
 
     @property
     def input_bytes(self) -> float:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from codesign.core.checks import check_least
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.fields import Fields
 from codesign.core.files import read_structured
@@ -86,9 +87,7 @@ class DramTiming:
     t32AW: int = 0  # noqa: N815
 
     def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if value < 0:
-                raise UserError(f"`{name}` must be >= 0, got {value}")
+        check_least(0, **vars(self))
         contradictions = (
             ("tRAS", self.tRAS, "tRCDRD", self.tRCDRD),
             ("tRC", self.tRC, "tRAS", self.tRAS),
@@ -98,8 +97,7 @@ class DramTiming:
         for larger, high, smaller, low in contradictions:
             if high < low:
                 raise UserError(f"`{larger}` must be >= `{smaller}`, got {high} < {low}", hint="check the data sheet")
-        if self.burst_cycle < 1:
-            raise UserError(f"`burst_cycle` must be >= 1, got {self.burst_cycle}")
+        check_least(1, burst_cycle=self.burst_cycle)
         if self.tREFI and self.tREFI <= self.tRFC:
             raise UserError(f"`tREFI` must be > `tRFC`, got {self.tREFI} <= {self.tRFC}", hint="0 is never")
 

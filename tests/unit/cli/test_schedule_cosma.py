@@ -103,7 +103,7 @@ def test_a_capacity_below_the_working_set_is_infeasible() -> None:
         (("--network", RESNET, "--objective", "beauty"), "unknown objective 'beauty'"),
         (("--network", RESNET, "--objective", "energy"), "--objective energy needs an architecture; --arch"),
         (("--network", RESNET, "--arch", "soma-egde"), "soma-edge"),
-        (("--network", RESNET, "--time-limit", 0), "--time-limit must be positive"),
+        (("--network", RESNET, "--time-limit", 0), "the time limit must be > 0 seconds, got 0"),
         (("--network", RESNET, "--chains", 3), "--chains is not used by scheduler 'cosma'"),
         (("--network", "resnet5"), "resnet50"),
         (("--network", "missing.json"), "no such file"),

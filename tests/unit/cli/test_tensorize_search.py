@@ -71,7 +71,7 @@ def test_text_names_loops_and_times() -> None:
         (["--core", "gemmcore", "--intrinsic", "gemm"], "--intrinsic does not go with --core"),
         (["--core", "gemmcore", "--partial"], "--partial does not go with --core"),
         (["--core", "gemmcore", "--search", "heuristics"], "did you mean 'heuristic'"),
-        (["--core", "gemmcore", "--evaluations", "0"], "evaluations must be >= 1, got 0"),
+        (["--core", "gemmcore", "--evaluations", "0"], "`evaluations` must be >= 1, got 0"),
         (["--search", "random", "--intrinsic", "gemm"], "--search is about a search"),
         ([], "give --intrinsic, or --core"),
     ],

@@ -47,5 +47,5 @@ def test_ranking_the_list_again_is_never_slower_than_the_first() -> None:
 
 
 def test_a_negative_count_is_refused() -> None:
-    with pytest.raises(UserError, match="alternatives must be >= 0, got -1"):
+    with pytest.raises(UserError, match="`alternatives` must be >= 0, got -1"):
         AnnealingMapper(alternatives=-1)

@@ -124,9 +124,9 @@ def test_the_genetic_search_stops_at_its_own_size_without_a_budget() -> None:
 def test_bad_options_are_refused() -> None:
     with pytest.raises(UserError, match="`threads` must be an integer >= 1, got 0"):
         HybridMapper(threads=0)
-    with pytest.raises(UserError, match="population must be >= 4"):
+    with pytest.raises(UserError, match="`population` must be >= 4"):
         GeneticMapper(population=2)
-    with pytest.raises(UserError, match="mutation > 0"):
+    with pytest.raises(UserError, match="`mutation` must be > 0, got 0"):
         GeneticMapper(mutation=0)
 
 

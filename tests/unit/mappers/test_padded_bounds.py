@@ -81,7 +81,7 @@ def test_infeasible_stays_a_result() -> None:
 
 @pytest.mark.parametrize("options", [{"paddings": 0}, {"waste": -0.5}])
 def test_bad_options_are_named(options: dict[str, float]) -> None:
-    with pytest.raises(UserError, match=f"{next(iter(options))} must be >="):
+    with pytest.raises(UserError, match=f"`{next(iter(options))}` must be >="):
         PaddingMapper(create("exact"), **options)  # type: ignore[arg-type]
 
 

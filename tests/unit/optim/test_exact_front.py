@@ -146,7 +146,7 @@ def test_a_space_may_give_bounds_by_one_method() -> None:
 
 @pytest.mark.parametrize("epsilon", [-0.01, 1.5, float("nan")])
 def test_an_epsilon_outside_its_range_is_refused(epsilon: float) -> None:
-    with pytest.raises(UserError, match="'epsilon' must lie between 0 and 1"):
+    with pytest.raises(UserError, match="`epsilon` must be between 0 and 1"):
         make(epsilon=epsilon)
 
 

@@ -57,6 +57,6 @@ def test_a_bound_on_a_metric_of_ones_own_keeps_the_proof(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("epsilon", [-0.1, 1.1])
 def test_an_epsilon_out_of_range_is_refused_before_anything_runs(tmp_path: Path, epsilon: float) -> None:
-    with pytest.raises(UserError, match=f"'epsilon' must lie between 0 and 1, got {epsilon}"):
+    with pytest.raises(UserError, match=f"`epsilon` must be between 0 and 1, got {epsilon:g}"):
         run_study(asked(tmp_path / "a", epsilon=epsilon))
     assert not (tmp_path / "a").exists()

@@ -205,7 +205,7 @@ class TestDesigns:
         [
             (lambda d: d.with_level("Scratchpad", capacity_bytes=None), "a memory of known capacity"),
             (lambda d: d.with_level("DRAM", fanout=Fanout(2, 2)), "the design has 4 of this level"),
-            (lambda d: d.with_level("Scratchpad", capacity_bytes=2.0), "scratchpad needs bytes and banks >= 1"),
+            (lambda d: d.with_level("Scratchpad", capacity_bytes=2.0), "`capacity_bytes` must be >= 1, got 0"),
             (lambda d: replace(d, levels=d.levels[:1]), "no on-chip level keeps 'A'"),
         ],
     )

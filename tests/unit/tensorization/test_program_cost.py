@@ -166,7 +166,7 @@ def test_mistakes_are_refused() -> None:
         replace(core, unrolled=(("i", 3, "y"),))
     with pytest.raises(UserError, match="needs 256 PEs along x, the array has 16"):
         replace(core, unrolled=(("i", 16, "x"), ("j", 16, "x")))
-    with pytest.raises(UserError, match="overhead `call` must be >= 0, got -1"):
+    with pytest.raises(UserError, match=r"`call` must be >= 0, got -1 \(overheads\)"):
         Overheads(call=-1)
     with pytest.raises(UserError, match="at least one beat"):
         Dma(16, 8, 14.0, core.dma.dram)

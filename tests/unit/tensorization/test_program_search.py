@@ -143,7 +143,7 @@ def test_unknown_searches_and_budgets_are_refused(problem: SoftwareProblem) -> N
         create_search("heuristics")
     with pytest.raises(UserError, match="unknown software search 'policy:'"):
         create_search("policy:")
-    with pytest.raises(UserError, match="evaluations must be >= 1"):
+    with pytest.raises(UserError, match="`evaluations` must be >= 1"):
         RandomPrograms().search(problem, evaluations=0, seed=0)
     with pytest.raises(UserError, match="pool_share"):
         HeuristicPrograms(pool_share=0)

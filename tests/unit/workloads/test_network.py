@@ -207,7 +207,7 @@ def test_bad_matrix_operators() -> None:
     [
         ({"shape": (-1,)}, "shape of tensor 't' must be integers >= 0, got [-1]"),
         ({"shape": (2.0,)}, "must be integers >= 0"),
-        ({"bits": 0}, "`bits` of tensor 't' must be an integer >= 1, got 0"),
+        ({"bits": 0}, "`bits` must be an integer >= 1, got 0 (tensor 't')"),
         ({"batch_axis": 2}, "`batch_axis` of tensor 't' must be an axis of [4]"),
         ({"batch_axis": 0, "is_parameter": True}, "is a parameter and cannot depend on the batch"),
     ],

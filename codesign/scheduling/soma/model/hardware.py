@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from codesign.core.checks import check_least
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.files import read_structured
 
@@ -35,10 +36,8 @@ class Memory:
     write_pj_per_byte: float
 
     def __post_init__(self) -> None:
-        if self.capacity_bytes < 1:
-            raise UserError(f"`capacity_bytes` must be >= 1, got {self.capacity_bytes}")
-        if min(self.read_pj_per_byte, self.write_pj_per_byte) < 0:
-            raise UserError("energies per byte must be >= 0")
+        check_least(1, capacity_bytes=self.capacity_bytes)
+        check_least(0, read_pj_per_byte=self.read_pj_per_byte, write_pj_per_byte=self.write_pj_per_byte)
 
 
 @dataclass(frozen=True)

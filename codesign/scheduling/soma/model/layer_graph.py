@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from codesign.core.checks import check_whole
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.kernel_library import IntArray
 from codesign.core.runnable import runnable_order
@@ -269,11 +270,10 @@ def _compress(rows: Sequence[Sequence[tuple[int, int]]]) -> tuple[IntArray, IntA
 
 
 def _integer(raw: Mapping[str, Any], key: str, where: str, default: int | None = None, minimum: int = 1) -> int:
-    value = raw.get(key, default)
+    value: int | None = raw.get(key, default)
     if value is None:
         raise UserError(f"`{key}` is missing", where=where)
-    if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
-        raise UserError(f"`{key}` must be an integer >= {minimum}, got {value!r}", where=where)
+    check_whole(minimum, where=where, **{key: value})
     return value
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from codesign.core.errors import UserError
+from codesign.core.checks import check_whole
 from codesign.scheduling.soma.model.decoder_block import decoder_block
 from codesign.scheduling.soma.model.from_network import graph_from_network
 from codesign.scheduling.soma.model.layer_graph import LayerGraph, graph_from_json
@@ -89,7 +89,6 @@ def _source_of(raw: Mapping[str, Any], name: str) -> Source:
 
 
 def _batch_of(config: Any, name: str) -> int:
-    value = config.get("batch", 1)
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise UserError(f"`batch` must be an integer >= 1, got {value!r}", where=name)
+    value: int = config.get("batch", 1)
+    check_whole(batch=value, where=name)
     return value

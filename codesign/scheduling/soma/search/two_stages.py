@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from codesign.core import clock
-from codesign.core.errors import UserError, unknown_name
+from codesign.core.checks import check_least
+from codesign.core.errors import unknown_name
 from codesign.core.goals import Budget, Objective
 from codesign.scheduling.soma.evaluator import Invalid, Problem, Schedule, evaluate, parse
 from codesign.scheduling.soma.kernels import score_scheme as ks
@@ -50,11 +51,8 @@ class SearchOptions:
     start: str = STARTS[0]
 
     def __post_init__(self) -> None:
-        for name, value in (("chains", self.chains), ("workers", self.workers)):
-            if value < 1:
-                raise UserError(f"`{name}` must be >= 1, got {value}")
-        if self.seed < 0:
-            raise UserError(f"`seed` must be >= 0, got {self.seed}")
+        check_least(1, chains=self.chains, workers=self.workers)
+        check_least(0, seed=self.seed)
         if self.start not in STARTS:
             raise unknown_name("start", self.start, STARTS)
 

@@ -28,7 +28,7 @@ def test_columns_in_any_order_and_extra_ones() -> None:
         ("id,lower,upper,size\n", "the file lists no buffers"),
         ("id,lower,upper,size\na,0,3,x\n", r"size must be a whole number, got 'x' \(f, line 2\)"),
         ("id,lower,upper,size\na,0,3\n", r"size must be a whole number, got nothing \(f, line 2\)"),
-        ("id,lower,upper,size\na,0,3,0\n", r"size must be at least 1, got 0 \(f, line 2: buffer 'a'\)"),
+        ("id,lower,upper,size\na,0,3,0\n", r"`size` must be >= 1, got 0 \(f, line 2: buffer 'a'\)"),
         ("id,lower,upper,size\na,3,3,1\n", "upper must be above lower, got lower 3 and upper 3"),
         ("id,lower,upper,size\na,0,3,1\na,0,3,1\n", r"two buffers are named 'a' \(f, line 3\)"),
     ],
@@ -41,7 +41,7 @@ def test_bad_files_are_refused(text: str, message: str) -> None:
 def test_a_buffer_larger_than_the_capacity_is_a_mistake() -> None:
     with pytest.raises(UserError, match="buffer 'a' of size 9 is larger than the capacity 8"):
         allocate([Buffer("a", 0, 1, 9)], 8)
-    with pytest.raises(UserError, match="capacity must be at least 1, got 0"):
+    with pytest.raises(UserError, match="`capacity` must be >= 1, got 0"):
         allocate([Buffer("a", 0, 1, 9)], 0)
 
 

@@ -174,7 +174,7 @@ def test_bad_weights_are_refused(write: float, read: float) -> None:
 
 
 def test_effort_must_be_positive() -> None:
-    with pytest.raises(UserError, match="states must be positive, got 0"):
+    with pytest.raises(UserError, match="`states` must be > 0, got 0"):
         replace(DEFAULT_EFFORT, states=0)
 
 

@@ -73,5 +73,5 @@ def test_tracing_leaves_the_module_in_training_mode() -> None:
 
 
 def test_bits_must_be_positive() -> None:
-    with pytest.raises(UserError, match="bits must be at least 1, got 0"):
+    with pytest.raises(UserError, match="`bits` must be >= 1, got 0"):
         graph_from_module(Residual(), [torch.zeros(1, 4, 6, 6)], bits=0)

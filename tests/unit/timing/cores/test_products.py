@@ -70,7 +70,7 @@ def test_products_of_computations() -> None:
 
 
 def test_empty_products_are_refused() -> None:
-    with pytest.raises(UserError, match="`n` of a matrix product must be >= 1, got 0"):
+    with pytest.raises(UserError, match=r"`n` must be >= 1, got 0 \(matrix product\)"):
         Product(4, 0, 4)
 
 
