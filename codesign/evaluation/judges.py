@@ -94,7 +94,8 @@ def make_judge(
             evaluation={**judge.evaluation, "asked": STRONGEST, "passed_over": passed},
             headline=f"{judge.headline}\nstrongest scheduler: {name}{reasons}",
         )
-    elif choices is not None:  # `space_with_choices` refuses them with schedulers of whole networks
+    elif choices is not None:
+        _refuse_choices(how)
         make = _layer_judge if workload.serving is None else _serving_judge
         chosen = [choices.of(point) for point in choices.combinations()]
         judge = _by_choice([make(workload, how, space, seed, c) for c in chosen], choices)
@@ -339,11 +340,7 @@ def space_with_choices(spec: ChoicesSpec, workload: WorkloadSpec, how: JudgeSpec
     """
     if spec == ChoicesSpec():
         return space
-    if how.scheduler != "layers":
-        raise UserError(
-            f"--precision, --zeros and --zero-support are of --scheduler layers, not {how.scheduler}",
-            hint="leave them out: schedulers of whole networks have one width and count no zeros",
-        )
+    _refuse_choices(how)
     if how.per_design == PARETO:
         raise UserError("--per-design pareto plays no part with --precision, --zeros and --zero-support")
     if not isinstance(space, SpaceWithChoices):
@@ -356,6 +353,14 @@ def space_with_choices(spec: ChoicesSpec, workload: WorkloadSpec, how: JudgeSpec
     else:
         networks = served_networks(read_serving(workload.serving), space)
     return space.with_choices(choices_of(spec, networks))
+
+
+def _refuse_choices(how: JudgeSpec) -> None:
+    if how.scheduler != "layers":
+        raise UserError(
+            f"--precision, --zeros and --zero-support are of --scheduler layers, not {how.scheduler}",
+            hint="leave them out: schedulers of whole networks have one width and count no zeros",
+        )
 
 
 @final

@@ -11,10 +11,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from codesign.core.errors import UserError
-from codesign.core.factors import divisors
 from codesign.cost.looptree import Loop, evaluate
 from codesign.mapping.looptree import Goal, Machine, Operand, Operator
 from codesign.verify.certificate import Certificate
+from codesign.verify.even.problem import divisors
 from codesign.verify.verdict import Verdict
 
 SAME = 1e-9

@@ -42,14 +42,18 @@ def _way(width: int, nodes: int, source: int, target: int) -> IntArray:
     return path_ports(width, nodes, source, (target,))
 
 
+def on_trees(links: MeshLinks, traffic: Traffic) -> TreeTraffic:
+    """Packets on their X-Y ways: trees without branches (M13 of `codesign.timing.noc.cycle`)."""
+    nodes, count = links.width * links.height, len(traffic.source)
+    pairs, tree = np.unique(traffic.source * nodes + traffic.target, return_inverse=True)
+    ways = [_way(links.width, nodes, *divmod(pair, nodes)) for pair in pairs.tolist()]
+    ports, none, nobody = np.array(ways, np.int64).reshape(-1, nodes), np.zeros(count, np.int64), np.full(count, -1)
+    return TreeTraffic(traffic.created, traffic.source, traffic.flits, tree.ravel(), ports, none, nobody, 0, 0, 0)
+
+
 def run(links: MeshLinks, traffic: Traffic, cycle_limit: int = CYCLE_LIMIT) -> TreeDelivery:
-    """Simulate packets on their X-Y ways: trees without branches (M13 of `codesign.timing.noc.cycle`)."""
-    mesh, count = routers(links), len(traffic.source)
-    pairs, tree = np.unique(traffic.source * mesh.nodes + traffic.target, return_inverse=True)
-    ports = np.stack([_way(mesh.width, mesh.nodes, *divmod(pair, mesh.nodes)) for pair in pairs.tolist()])
-    none, nobody = np.zeros(count, np.int64), np.full(count, -1, np.int64)
-    trees = TreeTraffic(traffic.created, traffic.source, traffic.flits, tree.ravel(), ports, none, nobody, 0, 0, 0)
-    return simulate_trees(mesh, trees, cycle_limit)
+    """Simulate packets on their X-Y ways."""
+    return simulate_trees(routers(links), on_trees(links, traffic), cycle_limit)
 
 
 def hop_cycles(links: MeshLinks) -> int:

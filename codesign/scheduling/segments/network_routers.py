@@ -7,11 +7,13 @@ import numpy as np
 
 from codesign.arch.core_network import LinkTable
 from codesign.arch.many_core import ManyCore
+from codesign.arch.mesh import MeshLinks
 from codesign.core.kernel_library import IntArray
 from codesign.cost.mesh import LOCAL
 from codesign.cost.mesh import PORTS as LEAST_PORTS
 from codesign.scheduling.segments.kernels import transfer_list
 from codesign.scheduling.segments.system_arrays import links_of
+from codesign.timing.noc.network import routers
 from codesign.timing.noc.state import BACK, DELAY, LINK_TICKS, PERIOD, TO, Routers, mesh_links
 
 TreeKey = tuple[int, int, tuple[int, ...]]
@@ -42,9 +44,8 @@ class MeshRouters:
 
     def __init__(self, system: ManyCore, channels: int, buffer_flits: int) -> None:
         self.width, self.height = system.width + 2, system.height
-        self.routers = Routers(
-            self.width, self.width * self.height, channels, buffer_flits, 1, False, 0, LEAST_PORTS, 1, 0, 0
-        )  # fmt: skip
+        links = MeshLinks(self.width, self.height, trees=False, virtual_channels=channels, buffer_flits=buffer_flits)
+        self.routers = routers(links)
         self.router: dict[int, int] = {}
         self.ports = [[self._port(x, y, system.width) for x, y in ports] for ports in system.memories.ports]
         self.link = mesh_links(self.width, self.width * self.height)

@@ -7,12 +7,12 @@ from functools import cached_property
 
 import numpy as np
 
-from codesign.core.factors import divisors
 from codesign.core.goals import Objective
 from codesign.cost.cost import Infeasible, evaluate
 from codesign.mapping.mapping import Axis, LevelMapping, Mapping
 from codesign.mapping.nest import FloatArray
 from codesign.verify.even.prices import Profile, lowered, whole_cycles
+from codesign.verify.even.problem import divisors
 from codesign.verify.even.program import step
 from codesign.verify.even.tiles import Program
 

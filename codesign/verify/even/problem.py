@@ -9,7 +9,6 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from codesign.core.errors import UserError
-from codesign.core.factors import divisors
 from codesign.core.goals import Objective
 from codesign.cost.arrays import Problem, encode_problem
 from codesign.cost.sparse.bounds import is_rescaled
@@ -194,6 +193,12 @@ def _offsets(row: IntArray, bounds: IntArray) -> int:
         for k in range(1, bound) if n else ():
             reached[k * step :] |= before[: -k * step]
     return int(reached.sum())
+
+
+def divisors(n: int) -> tuple[int, ...]:
+    """The divisors of a number in ascending order; the mappers have their own."""
+    low = [d for d in range(1, math.isqrt(n) + 1) if n % d == 0]
+    return (*low, *(n // d for d in reversed(low) if d * d < n))
 
 
 def _splits(children: int, x: int, y: int) -> bool:

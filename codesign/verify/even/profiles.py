@@ -8,9 +8,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from codesign.core.factors import divisors
 from codesign.verify.even.prices import Profile
-from codesign.verify.even.problem import Kept, Space, Vector
+from codesign.verify.even.problem import Kept, Space, Vector, divisors
 
 Sizes = frozenset[tuple[int, ...]]
 

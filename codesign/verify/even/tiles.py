@@ -6,10 +6,9 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from codesign.core.factors import divisors
 from codesign.mapping.nest import FloatArray, IntArray
 from codesign.verify.even.prices import Profile
-from codesign.verify.even.problem import words_of
+from codesign.verify.even.problem import divisors, words_of
 from codesign.verify.even.profiles import Diagonal
 from codesign.verify.even.program import Grid, States, chain_share, cheapest, fill
 from codesign.verify.even.states import states_of

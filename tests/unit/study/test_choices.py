@@ -110,6 +110,12 @@ def test_a_unit_that_meets_no_zeros_changes_no_cycle(space: DesignSpace) -> None
     assert unit.metrics.energy_j > plain.metrics.energy_j  # the units work
 
 
+def test_schedulers_of_whole_networks_refuse_a_space_that_chooses(space: DesignSpace) -> None:
+    chosen = space_with_choices(BOTH, WORKLOAD, JUDGE, space)
+    with pytest.raises(UserError, match="of --scheduler layers, not fused"):
+        make_judge(WorkloadSpec((NETWORK,)), JudgeSpec(scheduler="fused"), chosen)
+
+
 def test_partial_sums_widen_with_products(space: DesignSpace) -> None:
     chosen = space_with_choices(ChoicesSpec(("W16A16", "W8A8", "fp16")), WORKLOAD, JUDGE, space)
     judge = make_judge(WORKLOAD, JUDGE, chosen).evaluate

@@ -7,7 +7,8 @@ import pytest
 
 from codesign.arch.core_network import CoreNetwork
 from codesign.arch.many_core_scaling import edge_ports
-from codesign.scheduling.segments.network_routers import TableRouters
+from codesign.core.errors import UserError
+from codesign.scheduling.segments.network_routers import MeshRouters, TableRouters
 from codesign.timing.noc.programs import PART, TOGETHER, ProgramRun, run_program
 from codesign.timing.noc.state import FINISHED, PERIOD, STUCK, Routers
 from tests.unit.arch.test_core_network import EVERY, sixteen
@@ -95,3 +96,13 @@ def test_a_crossbar_gives_an_output_to_one_packet_after_another() -> None:
     same = [(0, source, (14,), 8) for source in near[:3]]
     assert alone + 16 <= send(on, same).cycles <= alone + 16 + 2 * HOP, "one output, 24 flits"
     assert send(on, [(0, 9, (10, 13, 14), 8)]).cycles == alone, "a flit goes to all targets at once"
+
+
+@pytest.mark.parametrize(
+    ("channels", "buffer_flits", "field"),
+    [(0, 8, "virtual_channels"), (13, 8, "virtual_channels"), (4, 0, "buffer_flits")],
+)
+def test_a_mesh_that_routers_cannot_be_is_refused(channels: int, buffer_flits: int, field: str) -> None:
+    plain = next(network for network in EVERY if network.is_plain)
+    with pytest.raises(UserError, match=f"`{field}` must be"):
+        MeshRouters(sixteen(plain), channels, buffer_flits)

@@ -210,7 +210,7 @@ def test_trees_longer_than_a_buffer_can_block_each_other() -> None:
         done = run_trees(mesh, traffic)
         if done.status == STUCK:
             stuck += 1
-            assert (done.arrive < 0).any()
+            assert (done.arrive < 0).sum() >= 2
     assert stuck > 0
 
 
