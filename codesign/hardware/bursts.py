@@ -34,9 +34,10 @@ whose last burst it is (-1: none), the cycle in which that was taken."""
 
 FIELDS = 6
 UNDER_WAY, LATENCY, BEATS, ALONE, ENTRIES, REQUESTS, BY_TAG, SPAN, LONGER = range(9)
-"""Constants of an engine: bursts under way at most, cycles from a request to its first beat and from one beat to the next, whether it takes a command only when
-the one before has ended, bursts that the engine alone allows, that the memory allows (0 for any number), whether reads are answered in any order. From `LONGER` on,
-what drawn latencies add: `SPAN` requests read, and as many written."""
+"""Constants of an engine: bursts under way at most, cycles from a request to its first beat, and from one beat to the next.
+
+Then whether it takes a command only when the one before has ended. Then bursts that the engine alone allows, and that the memory allows (0: any
+number), and whether reads are answered in any order. From `LONGER` on what drawn latencies add: `SPAN` requests read, and as many written."""
 
 
 @njit

@@ -95,7 +95,7 @@ def simulate(program: MappingABC[str, Any], inputs: MappingABC[str, Array]) -> S
 
 
 def _tupled(value: Any) -> Any:
-    return tuple(map(_tupled, value)) if isinstance(value, list) else value
+    return tuple([_tupled(x) if isinstance(x, list) else x for x in value]) if isinstance(value, list) else value
 
 
 def read_instruction(entry: MappingABC[str, Any]) -> Instruction:

@@ -28,7 +28,7 @@ from codesign.tensorization.program import Move, Program, Transfer, Zero, genera
 from codesign.tensorization.pseudo_code import pseudo_code
 from codesign.tensorization.schedule import Schedule, schedule_from_mapping, schedule_from_tiles
 from codesign.tensorization.scratchpad import Scratchpad, allocate, memories_of
-from codesign.tensorization.simulator import SimulationError, simulate, wrapped
+from codesign.tensorization.simulator import SimulationError, read_instruction, simulate, wrapped
 from codesign.workloads.computation import Computation
 
 CONV = Computation.parse("C[k,x,y] += A[c,x+r,y+s] * B[k,c,r,s]", k=8, c=8, x=6, y=5, r=3, s=3, bits=8, partial_bits=32)
@@ -56,6 +56,13 @@ def runs_right(made: Program, seed: int = 0):
     result = simulate(json.loads(json.dumps(made.to_json())), inputs)
     assert np.array_equal(result.output, wrapped(affine_einsum(computation, inputs), result.output.itemsize))
     return result
+
+
+@pytest.mark.parametrize("reuse", [Reuse.RESIDENT, Reuse.WHOLE])
+def test_an_entry_of_the_list_is_the_instruction_again(reuse: Reuse) -> None:
+    made = conv_program(reuse=reuse)
+    entries = json.loads(json.dumps(made.to_json()))["instructions"]
+    assert [read_instruction(entry) for entry in entries] == list(made.instructions())
 
 
 def test_a_matrix_product_moves_the_bytes_counted_by_hand() -> None:
