@@ -109,8 +109,7 @@ def _map_layer(
     search: MapOptions,
     output: Output,
 ) -> None:
-    from codesign.cli.cost_text import provenance_document
-    from codesign.library.mapped_layer import map_problem
+    from codesign.library.mapped_layer import map_problem, timed
     from codesign.mapping.constraints import MappingProblem
 
     search = rules.named(search, DEFAULT_MAPPER)
@@ -124,12 +123,16 @@ def _map_layer(
         _certify(rules.certificate, found)
     if output.out is not None:
         _write(output.out, found)
+    written = None if found.mapping is None else output.out
+    found = timed(found)
     if output.as_json:
+        from codesign.cli.cost_text import provenance_document
+
         asked = {"mapper": str(search.mapper), "objective": search.goal.value, "reuse": search.rule.name.lower()}
         provenance = provenance_document(problem.architecture)
         echo_json({**found.result.to_json(), **found.event_json(), **asked, **provenance}, indent=1)
     else:
-        _print(found, output.out)
+        _print(found, written)
 
 
 def _refuse_certificate(rules: MapRules, search: MapOptions, default: str = DEFAULT_MAPPER) -> None:
@@ -176,7 +179,7 @@ def _write(out: Path, found: "MappedLayer") -> None:
     write_atomic(out, dump_yaml(content, comment=comment))
 
 
-def _print(found: "MappedLayer", out: Path | None) -> None:
+def _print(found: "MappedLayer", written: Path | None) -> None:
     from codesign.cli.cost_text import print_cost, print_infeasible
     from codesign.cli.timing import print_run
 
@@ -199,8 +202,8 @@ def _print(found: "MappedLayer", out: Path | None) -> None:
         )
     if found.run is not None:
         print_run(found.cost, found.run, found.architecture)
-    if out is not None and result.mapping is not None:
-        typer.echo(f"mapping written to {out}")
+    if written is not None:
+        typer.echo(f"mapping written to {written}")
 
 
 def _print_program(mip: "MipReport") -> None:

@@ -62,7 +62,9 @@ def _refuse_idle(listing: ListOptions, program: ProgramOptions, searching: Searc
         UserError: One is given, or it is not said what to do.
     """
     if searching.core is not None:
-        idle = first_given(listing) or first_given(program, (*OF_SEARCHES, "emit", "stage", "reuse", "run", "out"))
+        unasked = () if listing.prove else ("prove",)  # a search on a core proves nothing, as --no-prove asks
+        of_choices = first_given(program, (*OF_SEARCHES, "emit", "stage", "reuse", "run", "out"))
+        idle = first_given(listing, unasked) or of_choices
         if idle is not None:
             raise UserError(
                 f"{idle} does not go with --core", hint="leave it out; the core has its own intrinsic and memories"

@@ -9,7 +9,7 @@ import typer
 
 from codesign.cli.compiling import echo_json
 from codesign.cli.options import OutputFormat, asked
-from codesign.core.errors import UserError, unknown_name
+from codesign.core.errors import unknown_name
 from codesign.core.plugins import entry_points
 
 GROUP = "codesign.trainers"
@@ -89,8 +89,6 @@ def train_command(
 
     codesign train --env codesign/Schedule-v0 --timesteps 40000 --out runs/agent --resume
     """
-    if output_format not in ("text", "json"):
-        raise UserError(f"--format must be text or json, got {output_format!r}")
     report = _with_progress(_trainer(env), options, out, resume)
     if output_format == "json":
         echo_json(report, indent=1)

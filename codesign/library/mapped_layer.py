@@ -202,11 +202,11 @@ class MappedLayer(AbstractResult):
 
 
 def map_problem(problem: MappingProblem, options: MapOptions) -> MappedLayer:
-    """The best mapping of one layer with the constraints on it."""
+    """The best mapping of one layer with the constraints on it, not yet simulated."""
     result = options.searcher(problem.architecture).map(
         problem, options.goal, budget=options.budget, seed=options.seed, reuse=options.rule
     )
-    return _timed(MappedLayer(problem.computation, problem.architecture, result, problem, options))
+    return MappedLayer(problem.computation, problem.architecture, result, problem, options)
 
 
 def evaluate_layer(
@@ -216,10 +216,10 @@ def evaluate_layer(
     cost = evaluate_mapping(computation, architecture, mapping, reuse=options.rule, imperfect=options.imperfect)
     if isinstance(cost, Infeasible):
         return MappedLayer(computation, architecture, MapResult(None, None, cost, 1, 0.0), options=options)
-    return _timed(MappedLayer(computation, architecture, MapResult(mapping, cost, None, 1, 0.0), options=options))
+    return timed(MappedLayer(computation, architecture, MapResult(mapping, cost, None, 1, 0.0), options=options))
 
 
-def _timed(layer: MappedLayer) -> MappedLayer:
+def timed(layer: MappedLayer) -> MappedLayer:
     """The layer with its mapping simulated, where that is asked for."""
     timing, found = layer.options.timing, layer.result
     if not timing.event or found.mapping is None:

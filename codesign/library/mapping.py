@@ -10,7 +10,7 @@ from codesign.core.errors import UserError
 from codesign.evaluation.whole_network import LayerKey
 from codesign.library.inputs import as_computation, as_hardware, as_mapping, as_network, is_layer
 from codesign.library.map_options import DEFAULT_OPTIONS, MapOptions
-from codesign.library.mapped_layer import MappedLayer, evaluate_layer, map_problem
+from codesign.library.mapped_layer import MappedLayer, evaluate_layer, map_problem, timed
 from codesign.library.mapped_network import MappedNetwork, evaluate_loaded, map_loaded
 from codesign.mapping.constraints import Constraints, MappingProblem
 from codesign.mapping.fit import check_fit
@@ -47,7 +47,8 @@ def map_layer(
     else:
         constraints = options.constraints or Constraints()
     check_fit(machine, [computation])
-    return map_problem(MappingProblem(computation, machine, _freed(constraints, options), options.imperfect), options)
+    problem = MappingProblem(computation, machine, _freed(constraints, options), options.imperfect)
+    return timed(map_problem(problem, options))
 
 
 def map_network(

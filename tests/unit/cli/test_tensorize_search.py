@@ -25,6 +25,11 @@ def run_json(*arguments: str) -> Any:
     return result.json
 
 
+def test_a_search_that_proves_nothing_takes_no_prove() -> None:
+    plain, found = (run_json(*GEMM, "--core", "gemmcore", *more) for more in ((), ("--no-prove",)))
+    assert found == plain
+
+
 def test_the_search_is_that_of_the_library() -> None:
     printed = run_json(*GEMM, "--core", "gemmcore", "--design", "pe=8,banks=2", "--evaluations", "40", "--seed", "3")
     core = core_of(GEMM_CORE, {**GEMM_CORE.space.presets[0], "pe": 8, "banks": 2})

@@ -34,6 +34,13 @@ def test_event_cycles_stand_beside_analytical_ones(files: list[str], tmp_path: P
     assert max(e["args"]["end_cycle"] for e in slices) == found["latency_cycles"]
 
 
+def test_a_mapping_is_kept_where_its_timeline_cannot_be_written(files: list[str], tmp_path: Path) -> None:
+    out, search = tmp_path / "found.yaml", ("--mapper", "random", "--evaluations", "20", "--timing", "event")
+    outcome = run("map", *files[:2], *search, "--trace", f"{files[0]}/trace.json", "--out", str(out))
+    assert outcome.code != 0 and "trace.json" in outcome.err
+    assert "mapping" in out.read_text()
+
+
 def test_ideal_table_is_the_analytical_model(files: list[str]) -> None:
     found = json.loads(run("evaluate", *files, "--format", "json", "--timing", "event", "--timing-table", "ideal").out)
     assert found["latency_cycles"] == found["analytic_cycles"]
