@@ -151,7 +151,7 @@ class CorePlan:
             if name is None:
                 continue
             tensor = computation.tensor(name)
-            shape = tuple(axis.extent(computation.sizes) for axis in tensor.axes)
+            shape = tensor.shape(computation.sizes)
             parts = tuple((a, 1, shape[a]) for a in order[name])
             wanted.append(Layout(name, 0, shape, parts, tensor.bits // 8))
             ports.append(port)

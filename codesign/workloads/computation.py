@@ -79,6 +79,10 @@ class Tensor:
         """Names of the dimensions that index this tensor (the *relevant* ones)."""
         return frozenset(d for axis in self.axes for d, _ in axis.terms)
 
+    def shape(self, sizes: MappingABC[str, int]) -> tuple[int, ...]:
+        """Extent along each axis, for so many steps of each dimension."""
+        return tuple([axis.extent(sizes) for axis in self.axes])
+
     def stored(self, bits: int, scale_bits: float) -> "Tensor":
         """The same tensor with elements so wide; partial sums keep their width, or become as wide where that is more."""
         partial = max(bits, self.partial_bits) if self.is_output else bits
@@ -145,7 +149,7 @@ class Computation:
 
     def tensor_words(self, tensor: Tensor) -> int:
         """Elements of the bounding box of a tensor, holes of strides included (Timeloop's data-space size)."""
-        return math.prod(axis.extent(self.sizes) for axis in tensor.axes)
+        return math.prod(tensor.shape(self.sizes))
 
     def with_bounds(self, **bounds: int) -> "Computation":
         """The same computation with some bounds replaced."""
@@ -162,7 +166,7 @@ class Computation:
         """
         for tensor in self.tensors:
             try:
-                tensor.density.check(tuple(axis.extent(self.sizes) for axis in tensor.axes))
+                tensor.density.check(tensor.shape(self.sizes))
             except UserError as error:
                 raise error.within(f"density of {tensor.name!r}") from None
 

@@ -314,7 +314,6 @@ def _call_bytes(problem: SoftwareProblem, choice: int) -> float:
     sizes = problem.choices[choice].tile
     level = problem.core.architecture.levels[SCRATCHPAD]
     bits = sum(
-        math.prod(axis.extent(sizes) for axis in tensor.axes) * level.element_bits(tensor.partial_bits)
-        for tensor in computation.tensors
+        math.prod(tensor.shape(sizes)) * level.element_bits(tensor.partial_bits) for tensor in computation.tensors
     )
     return 2 * bits / 8
