@@ -13,6 +13,7 @@ from typing import Any, final
 
 import numpy as np
 
+from codesign.core.checks import check_least
 from codesign.core.errors import UserError, unknown_name
 from codesign.optim.protocols import Floats, History, Indices, Problem
 from envs.hardware import HardwareEnv, Scale, action_mask, draw_weights, observe, reward_of
@@ -52,9 +53,8 @@ class ReinforcedSearch:
             raise unknown_name("algorithm of 'rl'", self.algorithm, ["ppo"])
         if not isinstance(self.problem.space, Space):
             raise UserError("rl: the space must be a `spaces.Space`", where=type(self.problem.space).__name__)
-        for name in ("episodes", "weightings", "epochs", "width"):
-            if getattr(self, name) < 1:
-                raise UserError(f"rl: {name!r} must be at least 1, got {getattr(self, name)}")
+        check_least(1, where="optimizer 'rl'", episodes=self.episodes, weightings=self.weightings)
+        check_least(1, where="optimizer 'rl'", epochs=self.epochs, width=self.width)
 
     def propose(self, history: History, count: int, rng: np.random.Generator) -> Indices:
         """Designs drawn from the policy, each for weights drawn at random; repeats and invalid designs left out."""

@@ -13,6 +13,7 @@ import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
+from codesign.core.checks import check_least
 from codesign.core.errors import UserError
 from codesign.mapping.nest import FloatArray, IntArray
 from codesign.tensorization.encoding import ProgramArrays, SoftwareProblem
@@ -128,8 +129,7 @@ class ScheduleEnv(gym.Env[npt.NDArray[np.float32], np.int64]):  # type: ignore[m
         horizon: int = 32,
         settings: dict[int, Setting] | None = None,
     ) -> None:
-        if horizon < 1 or count < 1:
-            raise UserError(f"horizon and count must be >= 1, got {horizon} and {count}")
+        check_least(1, horizon=horizon, count=count)
         self.cases = tuple(cases) if cases is not None else training_cases(count, case_seed)
         self.horizon = horizon
         self.action_space = gym.spaces.Discrete(REVISIONS)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from codesign.core.checks import check_least
 from codesign.core.errors import UserError
 from codesign.core.files import read_structured, write_json
 from codesign.tensorization.policy import Network, Policy, check_environment, save_policy
@@ -57,11 +58,9 @@ class TrainingConfig:
     checkpoint_every: int = 50_000
 
     def __post_init__(self) -> None:
-        for name in ("timesteps", "cases", "environments", "horizon", "width", "checkpoint_every"):
-            if getattr(self, name) < 1:
-                raise UserError(f"`{name}` must be >= 1, got {getattr(self, name)}")
-        if self.seed < 0 or self.case_seed < 0:
-            raise UserError(f"seeds must be >= 0, got {self.seed} and {self.case_seed}")
+        check_least(1, timesteps=self.timesteps, checkpoint_every=self.checkpoint_every, cases=self.cases)
+        check_least(1, environments=self.environments, horizon=self.horizon, width=self.width)
+        check_least(0, seed=self.seed, case_seed=self.case_seed)
         if not 0 <= self.gamma < 1 or not self.learning_rate > 0:
             raise UserError(f"expected 0 <= gamma < 1 and learning_rate > 0, got {self.gamma}, {self.learning_rate}")
 

@@ -126,7 +126,7 @@ def _tile_words(case: Case, tensor: Tensor, position: int) -> int:
     for node in case.nodes[position:]:
         if node["type"] in LOOPS:
             sizes[node["rank_variable"]] *= round(node["n_iterations"])
-    return math.prod(axis.extent(sizes) for axis in tensor.axes)
+    return math.prod(tensor.shape(sizes))
 
 
 def _whole(words: Fraction) -> int:

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import codesign.optim
+from codesign.core.checks import check_least
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.files import write_json
 from codesign.optim import Frame
@@ -110,9 +111,7 @@ class Config:
     def __post_init__(self) -> None:
         for name in self.boxes:
             box_of(name)
-        for field in ("trials", "seeds", "batch", "workers"):
-            if getattr(self, field) < 1:
-                raise UserError(f"`{field}` must be at least 1, got {getattr(self, field)}")
+        check_least(1, trials=self.trials, seeds=self.seeds, batch=self.batch, workers=self.workers)
 
 
 def drive(box_name: str, optimizer_name: str, seed: int, trials: int, batch: int) -> tuple[Floats, float]:

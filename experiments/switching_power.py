@@ -69,7 +69,7 @@ def operands(computation: Computation, kind: str, rng: np.random.Generator) -> d
     """Operands of 8 bits, uniform, or as after a rectifier and small weights: half of the first zero, the rest narrow."""
     found = {}
     for k, tensor in enumerate(computation.inputs):
-        shape = [axis.extent(computation.sizes) for axis in tensor.axes]
+        shape = tensor.shape(computation.sizes)
         if kind == "uniform":
             found[tensor.name] = rng.integers(-128, 128, shape)
         else:

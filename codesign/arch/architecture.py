@@ -13,7 +13,7 @@ from functools import cached_property
 from codesign.arch.memory_device import DramUse
 from codesign.arch.mesh import MeshLinks
 from codesign.arch.sparsity import NO_SPARSITY, LevelSparsity, ZeroKind
-from codesign.core.checks import check_positive
+from codesign.core.checks import check_positive, repeated
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.specs import at_least
 
@@ -277,9 +277,7 @@ class Architecture:
         where = f"architecture {self.name!r}"
         if not self.levels:
             raise UserError("an architecture needs at least one storage level", where=where)
-        names = [level.name for level in self.levels]
-        if len(set(names)) != len(names):
-            twice = next(n for n in names if names.count(n) > 1)
+        if (twice := repeated([level.name for level in self.levels])) is not None:
             raise UserError(f"two levels are named {twice!r}", where=where)
         check_positive(where=where, clock_hz=self.clock_hz)
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from codesign.arch.core_network import CoreNetwork, Grid, check_network, ring_order
-from codesign.core.checks import check_least, check_positive
+from codesign.core.checks import check_least, check_positive, repeated
 from codesign.core.errors import UserError, unknown_name
 
 
@@ -298,9 +298,8 @@ class ManyCore:
             return
         if len(names) > MOST_KINDS:
             raise UserError(f"at most {MOST_KINDS} kinds of cores are told apart, got {len(names)}", where=where)
-        for name in names:
-            if names.count(name) > 1:
-                raise UserError(f"two kinds of cores are named {name!r}", where=where)
+        if (twice := repeated(names)) is not None:
+            raise UserError(f"two kinds of cores are named {twice!r}", where=where)
         if len(self.places) > self.height or any(len(row) > self.width for row in self.places):
             raise UserError(
                 f"`places` must be {self.height} rows of {self.width} kinds, got rows of {[len(r) for r in self.places]}",

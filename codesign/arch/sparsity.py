@@ -7,6 +7,7 @@ written down in docs/reference/sparsity.md.
 from dataclasses import dataclass
 from enum import Enum
 
+from codesign.core.checks import repeated
 from codesign.core.errors import UserError
 from codesign.core.specs import at_least
 
@@ -141,9 +142,8 @@ class LevelSparsity:
     metadata_word_bits: int | None = at_least(1)
 
     def __post_init__(self) -> None:
-        names = [f.tensor for f in self.formats]
-        if len(set(names)) != len(names):
-            raise UserError(f"two formats for {next(n for n in names if names.count(n) > 1)!r}")
+        if (twice := repeated([f.tensor for f in self.formats])) is not None:
+            raise UserError(f"two formats for {twice!r}")
 
 
 NO_SPARSITY = LevelSparsity()

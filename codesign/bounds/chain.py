@@ -19,6 +19,7 @@ from codesign.bounds.dram import DramTables, keeps
 from codesign.bounds.layer import LayerFacts
 from codesign.bounds.structure import prices_of
 from codesign.core.goals import Objective
+from codesign.core.kept import kept
 
 Floats = NDArray[np.float64]
 
@@ -35,13 +36,12 @@ class ChainTables:
 
     def __init__(self, layers: Sequence[LayerFacts], counts: Floats, dram: DramTables) -> None:
         self._layers, self._counts, self._dram = layers, counts, dram
-        self._cycles: dict[tuple[object, ...], Floats] = {}
         self._least_counts: dict[tuple[object, ...], Floats] = {}
 
     def bound(self, architecture: Architecture) -> tuple[Floats, Floats]:
         """Dynamic energy in pJ and cycles of each layer: ``layers`` twice."""
         energy, cycles = self._beside_the_macs(architecture)
-        return energy, np.maximum(cycles, self._compute_cycles(architecture))
+        return energy, np.maximum(cycles, self._compute_cycles(*architecture.mesh))
 
     def _beside_the_macs(self, architecture: Architecture) -> tuple[Floats, Floats]:
         """Energy in pJ, and cycles of all but the MACs: ``layers`` twice."""
@@ -62,7 +62,7 @@ class ChainTables:
         """
         energy, cycles = self._beside_the_macs(architecture)
         if sum(level.fanout.size > 1 for level in architecture.levels) != 1:
-            return energy, np.maximum(cycles, self._compute_cycles(architecture))
+            return energy, np.maximum(cycles, self._compute_cycles(*architecture.mesh))
         for k, facts in enumerate(self._layers):
             spent = energy[k] + self._copies_pj(facts, architecture)
             slow = np.maximum(facts.macs / facts.splits(*architecture.mesh)[:, 0], cycles[k])
@@ -89,11 +89,9 @@ class ChainTables:
                 found += words * (splits[:, 0] / splits[:, 1 + tensors + t] - 1.0) * prices[4 * depth + 1]
         return found
 
-    def _compute_cycles(self, architecture: Architecture) -> Floats:
-        mesh = architecture.mesh
-        if mesh not in self._cycles:
-            self._cycles[mesh] = np.array([f.macs / f.most_parallel(*mesh) for f in self._layers])
-        return self._cycles[mesh]
+    @kept
+    def _compute_cycles(self, x: int, y: int) -> Floats:
+        return np.array([f.macs / f.most_parallel(x, y) for f in self._layers])
 
     def _port_cycles(self, architecture: Architecture) -> Floats:
         """Cycles of the level inside DRAM for the words that enter and leave it at the least: ``layers``."""
@@ -128,7 +126,7 @@ class ChainTables:
         dram = architecture.levels[0]
         words = np.array([DramTables.compulsory(f, dram) for f in self._layers])
         cycles = dram_cycles(dram, words.sum(axis=1), words[:, 0], words[:, 1])
-        return np.maximum(np.maximum(cycles, self._port_cycles(architecture)), self._compute_cycles(architecture))
+        return np.maximum(np.maximum(cycles, self._port_cycles(architecture)), self._compute_cycles(*architecture.mesh))
 
     def _counts_of(self, facts: LayerFacts, architecture: Architecture) -> Floats:
         """Every kept word enters once; the innermost memory that keeps a tensor serves the MACs, shared words once."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, StorageLevel
 from codesign.bounds.layer import LayerFacts
 from codesign.core.goals import Budget, Objective, Proof
+from codesign.core.kept import kept
 from codesign.mappers.exact import ExactMapper
 from codesign.mapping.constraints import MappingProblem
 from codesign.mapping.mapping import Mapping
@@ -115,7 +116,6 @@ class DramTables:
 
     def __init__(self, layers: Sequence[LayerFacts]) -> None:
         self._layers = layers
-        self._found: dict[tuple[int, Architecture], tuple[float, float]] = {}
         self._enough: dict[tuple[int, object], list[Floats]] = {}
         self._written: dict[tuple[int, bool], Floats] = {}
 
@@ -128,13 +128,11 @@ class DramTables:
         if leaves_holes(architecture, facts.computation):
             read, written = self.compulsory(facts, architecture.levels[0])
             return read + written, read
-        relaxed = pooled(architecture, facts.computation)
-        key = (k, relaxed)
-        if key not in self._found:
-            self._found[key] = self._search(k, relaxed, self.compulsory(facts, architecture.levels[0]))
-        return self._found[key]
+        return self._search(k, pooled(architecture, facts.computation))
 
-    def _search(self, k: int, relaxed: Architecture, compulsory: tuple[float, float]) -> tuple[float, float]:
+    @kept
+    def _search(self, k: int, relaxed: Architecture) -> tuple[float, float]:
+        compulsory = self.compulsory(self._layers[k], relaxed.levels[0])
         shape = tuple((v.word_bits, v.one_element_per_word, v.keep) for v in relaxed.levels)
         sizes = np.array([math.inf if v.capacity_bytes is None else v.capacity_bytes for v in relaxed.levels])
         enough = self._enough.setdefault((k, shape), [])

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from codesign.bounds.array_choices import undominated_choices
 from codesign.core.factors import divisors
+from codesign.core.kept import kept
 from codesign.workloads.computation import Computation, Role
 from codesign.workloads.touched import touched_words
 
@@ -72,9 +73,6 @@ class LayerFacts:
         self.macs = float(computation.macs)
         self.words = np.array([touched_words(computation, t) for t in self.tensors], dtype=np.float64)
         self.bits = np.array([t.partial_bits if t.is_output else t.bits for t in self.tensors], dtype=np.float64)
-        self._splits: dict[tuple[int, int], Floats] = {}
-        self._reuse: dict[int, Floats] = {}
-        self._rows: dict[tuple[int, int, bool, tuple[bool, ...], int], Floats] = {}
 
     @cached_property
     def spread(self) -> Spread:
@@ -113,12 +111,10 @@ class LayerFacts:
         Returns:
             ``n x (1 + 2 T)``.
         """
-        key = (min(x, y), max(x, y))
-        if key not in self._splits:
-            self._splits[key] = self._make_splits(*key)
-        return self._splits[key]
+        return self._splits(min(x, y), max(x, y))
 
-    def _make_splits(self, x: int, y: int) -> Floats:
+    @kept
+    def _splits(self, x: int, y: int) -> Floats:
         spread = self.spread
         grid, used = np.ones((1, 0)), np.ones(1)
         for bound in spread.bounds:
@@ -167,6 +163,7 @@ class LayerFacts:
     def _input_position(self) -> int:
         return 1 if self.tensors[1].role is Role.INPUT and self.tensors[0].role is not Role.INPUT else 0
 
+    @kept
     def reuse(self, capacity_bits: int) -> Floats | None:
         """Words per MAC that enter a memory that keeps all three tensors: ``k x 3``, the options that may be best (rule LB4).
 
@@ -174,12 +171,6 @@ class LayerFacts:
         """
         if self._tiles is None:
             return None
-        if capacity_bits not in self._reuse:
-            self._reuse[capacity_bits] = self._make_reuse(capacity_bits)
-        return self._reuse[capacity_bits]
-
-    def _make_reuse(self, capacity_bits: int) -> Floats:
-        assert self._tiles is not None
         k_all, a_all, c_all, taps = self._tiles
         first, second, out = self._order
         bits_in, bits_weight, bits_out = self.bits[first], self.bits[second], self.bits[out]
@@ -206,12 +197,10 @@ class LayerFacts:
             kept: Which tensors the memory of a child keeps.
             capacity_bits: Of that memory; used where it keeps all.
         """
-        key = (min(x, y), max(x, y), shared, kept, capacity_bits if all(kept) else 0)
-        if key not in self._rows:
-            self._rows[key] = self._make_rows(*key)
-        return self._rows[key]
+        return self._array_rows(min(x, y), max(x, y), shared, kept, capacity_bits if all(kept) else 0)
 
-    def _make_rows(self, x: int, y: int, shared: bool, kept: tuple[bool, ...], capacity_bits: int) -> Floats:
+    @kept
+    def _array_rows(self, x: int, y: int, shared: bool, kept: tuple[bool, ...], capacity_bits: int) -> Floats:
         options = self.reuse(capacity_bits) if all(kept) else None
         if options is None:
             options = np.empty((0, len(self.tensors)))

@@ -237,7 +237,7 @@ def _run(program: "Program", translated: "GemminiProgram | None", seed: int) -> 
     """Simulate on random numbers and compare with einsum; what the simulator counts, in the form of ``--format json``."""
     import numpy as np
 
-    from codesign.tensorization.execute import affine_einsum, random_inputs, tensor_shape
+    from codesign.tensorization.execute import affine_einsum, random_inputs
     from codesign.tensorization.gemmini_simulator import simulate_gemmini
     from codesign.tensorization.simulator import simulate, wrapped
 
@@ -245,7 +245,7 @@ def _run(program: "Program", translated: "GemminiProgram | None", seed: int) -> 
     inputs = random_inputs(computation, seed)
     expected = affine_einsum(computation, inputs)
     if translated is not None:
-        empty = np.full(tensor_shape(computation, computation.output), 77, np.int8)
+        empty = np.full(computation.output.shape(computation.sizes), 77, np.int8)
         ran = simulate_gemmini(translated, inputs, (computation.output.name, empty))
         same = bool(np.array_equal(ran.output, wrapped(expected, 1)))
         head: JsonObject = {"equals_einsum": same, "calls": ran.computes, "dram_bytes": ran.dram_bytes}

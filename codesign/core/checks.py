@@ -1,11 +1,15 @@
-"""Checks of numbers that people give; every message has the same form.
+"""Checks of what people give; every message about a number has the same form.
 
 `None` is a value that was left out: `check_whole` refuses it, the others take it.
 """
 
+from collections.abc import Sequence
 from dataclasses import fields
+from typing import TypeVar
 
 from codesign.core.errors import UserError
+
+T = TypeVar("T")
 
 
 def check_whole(least: int = 1, /, *, where: str | None = None, **values: object) -> None:
@@ -47,6 +51,13 @@ def check_numbers(record: object, where: str) -> None:
         value = getattr(record, item.name)
         if isinstance(value, int | float):
             check_least(item.metadata.get("minimum", 0), where=where, **{item.name: value})
+
+
+def repeated(values: Sequence[T]) -> T | None:
+    """The first value that stands in a sequence twice; None where all differ (none of them is None)."""
+    if len(set(values)) == len(values):
+        return None
+    return next(v for v in values if values.count(v) > 1)
 
 
 def _shown(value: float) -> str:

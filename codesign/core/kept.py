@@ -17,7 +17,8 @@ def kept(method: Callable[[Owner, *Asked], Answer]) -> Callable[[Owner, *Asked],
 
     @wraps(method)
     def answer(self: Owner, *asked: *Asked) -> Answer:
-        known: dict[tuple[Any, ...], Answer] = vars(self).setdefault(name, {})
+        own = vars(self)
+        known: dict[tuple[Any, ...], Answer] = own[name] if name in own else own.setdefault(name, {})
         if asked not in known:
             known[asked] = method(self, *asked)
         return known[asked]

@@ -4,7 +4,6 @@ The search computes the same charges over whole lattices at once (`codesign.mapp
 """
 
 import itertools
-import math
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
@@ -113,7 +112,7 @@ def evaluate(operator: Operator, machine: Machine, nest: Nest, on_chip: frozense
     for i, x in enumerate(nest):
         if isinstance(x, Hold) or (isinstance(x, Store) and x.held):
             operand = next(t for t in operator.operands if t.name == x.tensor)
-            bits = _words(operand, _tile(operator, nest, i)) * machine.memories[x.level].width(operand)
+            bits = operand.words(_tile(operator, nest, i)) * machine.memories[x.level].width(operand)
             held[x.level] += bits
             if x.level > SHARED or x.tensor not in on_chip:
                 own[x.level] += bits
@@ -158,10 +157,6 @@ def _tile(operator: Operator, nest: Nest, position: int) -> dict[str, float]:
     return sizes
 
 
-def _words(operand: Operand, sizes: dict[str, float]) -> float:
-    return math.prod(1 + sum(c * (sizes[d] - 1) for d, c in axis) for axis in operand.axes)
-
-
 def _moved(
     operator: Operator, machine: Machine, nest: Nest, tensor: Operand, outer: tuple[int, int], inner: tuple[int, int]
 ) -> tuple[float, float, float]:
@@ -179,8 +174,8 @@ def _moved(
                     spread *= x.steps
                     if i > outer[1] and outer[0] < x.level <= inner[0] and tensor.name in _axis(machine, x).shared:
                         copies *= x.steps
-    fill = times * _words(tensor, tile)
-    size = _words(tensor, {d: float(b) for d, b in operator.bounds.items()})
+    fill = times * tensor.words(tile)
+    size = tensor.words(operator.bounds)
     return fill, (fill - size * spread if tensor.output else 0.0), copies
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypedDict, final
 
+from codesign.core.checks import repeated
 from codesign.core.errors import UserError, unknown_name
 from codesign.core.goals import Budget
 from codesign.core.specs import at_least
@@ -138,8 +139,7 @@ class ChoicesSpec:
     def __post_init__(self) -> None:
         for name in ("precision", "zeros", "zero_support"):
             values = getattr(self, name)
-            if len(set(values)) < len(values):
-                twice = next(v for v in values if values.count(v) > 1)
+            if (twice := repeated(values)) is not None:
                 raise UserError(f"`{name}` names {twice!r} twice")
         if self.accuracy is not None and not (self.precision or self.zeros):
             raise UserError("--accuracy needs --precision or --zeros, which its lines speak of")

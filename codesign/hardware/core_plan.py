@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from codesign.core.checks import repeated
 from codesign.core.errors import UserError
 from codesign.hardware.image import place, strides_of
 from codesign.hardware.layout import Layout, along_axis
@@ -151,7 +152,7 @@ class CorePlan:
             if name is None:
                 continue
             tensor = computation.tensor(name)
-            shape = tuple(axis.extent(computation.sizes) for axis in tensor.axes)
+            shape = tensor.shape(computation.sizes)
             parts = tuple((a, 1, shape[a]) for a in order[name])
             wanted.append(Layout(name, 0, shape, parts, tensor.bits // 8))
             ports.append(port)
@@ -198,5 +199,4 @@ class CorePlan:
 
     def split_on_both(self) -> str | None:
         """The index that runs along both axes, if there is one."""
-        names = [i for i, _, _ in self.core.unrolled]
-        return next((i for i in names if names.count(i) > 1), None)
+        return repeated([i for i, _, _ in self.core.unrolled])

@@ -183,7 +183,7 @@ def random_values(computation: Computation, rng: np.random.Generator) -> dict[st
     """Operands of 8 bits: uniform, or only the ends of the range."""
     found = {}
     for tensor in computation.inputs:
-        shape = [axis.extent(computation.sizes) for axis in tensor.axes]
+        shape = tensor.shape(computation.sizes)
         ends = rng.random() < 0.25
         found[tensor.name] = rng.choice([-128, 127], shape) if ends else rng.integers(-128, 128, shape)
     return found

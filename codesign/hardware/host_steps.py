@@ -120,7 +120,7 @@ class Convolution:
     @property
     def operand_shape(self) -> tuple[int, int, int]:
         """Channels, rows and columns that the machine reads: padded, what no window reaches left out."""
-        c, rows, columns = (axis.extent(self.computation.sizes) for axis in self.computation.tensor("I").axes)
+        c, rows, columns = self.computation.tensor("I").shape(self.computation.sizes)
         return c, rows, columns
 
     def operand(self, given: Array) -> Array:

@@ -251,7 +251,7 @@ class NestLoops:
         sizes = dict.fromkeys(self.computation.dims, 1)
         for loop in inside:
             sizes[loop.dim] *= loop.factor
-        return tuple(axis.extent(sizes) for axis in self.tensors[port].axes)
+        return self.tensors[port].shape(sizes)
 
     @kept
     def order(self, port: str) -> tuple[int, ...]:

@@ -397,7 +397,7 @@ class NestPlan(NestLoops):
         """By port, where its tensor lies in DRAM."""
         wanted = []
         for port, tensor in self.tensors.items():
-            shape = tuple(axis.extent(self.computation.sizes) for axis in tensor.axes)
+            shape = tensor.shape(self.computation.sizes)
             parts = tuple((x.axis, x.step, x.count) for x in self.places[port])
             wanted.append(Layout(tensor.name, 0, shape, parts, tensor.bits // 8))
         placed, _ = place(wanted)

@@ -10,7 +10,7 @@ from enum import Enum
 from functools import cached_property
 
 from codesign.arch.architecture import Architecture
-from codesign.core.checks import check_share
+from codesign.core.checks import check_share, repeated
 from codesign.core.errors import UserError, unknown_name
 from codesign.workloads.computation import Computation, Tensor
 
@@ -76,8 +76,7 @@ class LevelConstraints:
         if both:
             raise UserError(f"{sorted(both)[0]!r} must be both kept and bypassed", where=where)
         for dims in ([d for d, _ in self.temporal], [d for d, _ in self.spatial], list(self.order)):
-            twice = next((d for d in dims if dims.count(d) > 1), None)
-            if twice is not None:
+            if (twice := repeated(dims)) is not None:
                 raise UserError(f"{twice!r} is named twice in one rule", where=where)
         for dim, factor in (*self.temporal, *self.spatial):
             if factor < 1:
@@ -104,9 +103,7 @@ class Constraints:
 
     def __post_init__(self) -> None:
         check_share(where="constraints", min_utilization=self.min_utilization)
-        names = [item.level for item in self.levels]
-        if len(set(names)) != len(names):
-            twice = next(n for n in names if names.count(n) > 1)
+        if (twice := repeated([item.level for item in self.levels])) is not None:
             raise UserError(f"two entries for level {twice!r}", where="constraints")
 
     @cached_property

@@ -72,7 +72,7 @@ class Operand:
         """Dimensions that share an axis with another or have a coefficient: its tiles overlap along them."""
         return frozenset(d for axis in self.axes if len(axis) > 1 or axis[0][1] != 1 for d, _ in axis)
 
-    def words(self, sizes: dict[str, int]) -> int:
+    def words(self, sizes: Mapping[str, float]) -> float:
         """Elements of the tile that these sizes of the dimensions touch (bounding box)."""
         return math.prod(1 + sum(c * (sizes[d] - 1) for d, c in axis) for axis in self.axes)
 

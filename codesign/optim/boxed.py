@@ -20,7 +20,7 @@ from codesign.optim.box_arrays import designs_in, existing, factors_of, volume_o
 from codesign.optim.branching import Branching
 from codesign.optim.certificate import Certificate
 from codesign.optim.hypervolume import frame_volume
-from codesign.optim.optimizer import satisfied
+from codesign.optim.optimizer import told_since
 from codesign.optim.pareto import front
 from codesign.optim.protocols import Bools, Floats, History, Indices, Problem
 
@@ -233,9 +233,8 @@ class BoxProof:
         """Take in what was told since; a history that is no continuation is learned anew."""
         if not history.goes_on(self._told):
             self._start()
-        good = satisfied(self._problem, history)
-        for k in range(len(self._told), len(history.indices)):
-            self._learn_one(history.indices[k], history.objectives[k], bool(history.valid[k]), bool(good[k]))
+        for row, values, valid, good in told_since(self._problem, history, len(self._told)):
+            self._learn_one(row, values, valid, good)
         self._told = history.indices.copy()
         self._waiting = history.pending
 

@@ -20,7 +20,7 @@ from codesign.optim.boxed import SOUND, TIES, BoxedBounds, BoxProof, boxes_for, 
 from codesign.optim.certificate import Certificate
 from codesign.optim.corners import corners
 from codesign.optim.hypervolume import frame_volume
-from codesign.optim.optimizer import satisfied
+from codesign.optim.optimizer import satisfied, told_since
 from codesign.optim.pareto import front
 from codesign.optim.protocols import Bools, Floats, History, Indices, Problem, Strategy
 
@@ -222,9 +222,8 @@ class FrontProof:
         """Take in what was told since; a history that is no continuation is learned anew."""
         if not history.goes_on(self._told):
             self._start()
-        good = satisfied(self._problem, history)
-        for k in range(len(self._told), len(history.indices)):
-            self._learn_one(history.indices[k], history.objectives[k], bool(history.valid[k]), bool(good[k]))
+        for row, values, valid, good in told_since(self._problem, history, len(self._told)):
+            self._learn_one(row, values, valid, good)
         self._told = history.indices.copy()
         self._waiting = [p for p in (self._position(row) for row in history.pending) if p is not None]
 

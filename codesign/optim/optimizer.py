@@ -1,7 +1,7 @@
 """The ask/tell shell around a strategy: keeps the history and pending designs, refuses bad values, never repeats itself."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -219,6 +219,13 @@ def satisfied(problem: Problem, history: History) -> np.ndarray[Any, np.dtype[np
     for column, constraint in enumerate(problem.constraints):
         good &= constraint.satisfied(history.outcomes[:, column])
     return good
+
+
+def told_since(problem: Problem, history: History, number: int) -> Iterator[tuple[Indices, Floats, bool, bool]]:
+    """What was told after the first `number` designs: choices, objectives, whether valid, whether `satisfied`."""
+    good = satisfied(problem, history)
+    for k in range(number, len(history.indices)):
+        yield history.indices[k], history.objectives[k], bool(history.valid[k]), bool(good[k])
 
 
 def _number(name: str, value: object, *, needed: bool) -> float:

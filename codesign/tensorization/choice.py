@@ -123,7 +123,7 @@ class TensorizeChoice:
 
     def _reuse_of(self, tensor: Tensor) -> TensorReuse:
         sizes = {d: min(n, self.computation.sizes[d]) for d, n in self.tile.items()}
-        words = math.prod(axis.extent(sizes) for axis in tensor.axes)
+        words = math.prod(tensor.shape(sizes))
         calls = math.prod(n for d, n in self.outer_loops if d not in tensor.dims)
         run = contiguous_run(self.computation, tensor, sizes)
         return TensorReuse(tensor.name, words, self.intrinsic.computation.macs / words, calls, run)

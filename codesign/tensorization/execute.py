@@ -19,15 +19,10 @@ from codesign.workloads.computation import Computation, Tensor
 Array = npt.NDArray[Any]
 
 
-def tensor_shape(computation: Computation, tensor: Tensor) -> tuple[int, ...]:
-    """Extent of each axis of a tensor."""
-    return tuple(axis.extent(computation.sizes) for axis in tensor.axes)
-
-
 def random_inputs(computation: Computation, seed: int) -> dict[str, Array]:
     """Small random integers (64 bit, so that every sum is exact) for each input."""
     rng = np.random.default_rng(seed)
-    return {t.name: rng.integers(-8, 9, tensor_shape(computation, t), dtype=np.int64) for t in computation.inputs}
+    return {t.name: rng.integers(-8, 9, t.shape(computation.sizes), dtype=np.int64) for t in computation.inputs}
 
 
 def affine_einsum(computation: Computation, inputs: MappingABC[str, Array]) -> Array:
@@ -66,7 +61,7 @@ def affine_einsum(computation: Computation, inputs: MappingABC[str, Array]) -> A
 def _given(computation: Computation, tensor: Tensor, inputs: MappingABC[str, Array]) -> Array:
     if tensor.name not in inputs:
         raise UserError(f"no array given for tensor {tensor.name!r}", where=str(computation))
-    array, shape = inputs[tensor.name], tensor_shape(computation, tensor)
+    array, shape = inputs[tensor.name], tensor.shape(computation.sizes)
     if array.shape != shape:
         raise UserError(f"array of {tensor.name!r} must have shape {shape}, got {array.shape}", where=str(computation))
     return array
@@ -75,7 +70,7 @@ def _given(computation: Computation, tensor: Tensor, inputs: MappingABC[str, Arr
 def _scatter(computation: Computation, out_dims: list[str], values: Array) -> Array:
     """Values by dimension, added up at their place in the output (two of them may share one: ``O[x+r]``)."""
     output = computation.output
-    shape = tensor_shape(computation, output)
+    shape = output.shape(computation.sizes)
     grids = np.indices(values.shape) if values.ndim else np.zeros((0,), np.int64)
     position = {d: grids[i] for i, d in enumerate(out_dims)}
     place = tuple(
@@ -110,7 +105,7 @@ def run_choice(choice: TensorizeChoice, inputs: MappingABC[str, Array]) -> Array
         )
     computation, intrinsic = choice.computation, choice.intrinsic.computation
     arrays = {t.name: _given(computation, t, inputs) for t in computation.inputs}
-    result = np.zeros(tensor_shape(computation, computation.output), np.result_type(*arrays.values()))
+    result = np.zeros(computation.output.shape(computation.sizes), np.result_type(*arrays.values()))
     dims = [d for d, _ in choice.outer_loops]
     for tile_at in product(*(range(n) for _, n in choice.outer_loops)):
         base = dict.fromkeys(computation.dims, 0)
@@ -160,7 +155,7 @@ def _block(
     valid: MappingABC[str, int],
 ) -> Array:
     """One operand block of the intrinsic's full size, zero where the computation has nothing."""
-    full = tensor_shape(choice.intrinsic.computation, theirs)
+    full = theirs.shape(choice.intrinsic.computation.sizes)
     if operand.tensor is None:
         unit = np.zeros(full, np.int64)
         unit[(0,) * len(full)] = 1

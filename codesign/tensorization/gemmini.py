@@ -238,7 +238,7 @@ def _spots(choice: TensorizeChoice, operand: int, row: str, col: str) -> tuple[S
 
 def _strides(choice: TensorizeChoice, tensor: Tensor) -> tuple[int, ...]:
     """Elements between neighbours on each axis of a row-major tensor."""
-    extents = [axis.extent(choice.computation.sizes) for axis in tensor.axes]
+    extents = tensor.shape(choice.computation.sizes)
     return tuple(math.prod(extents[at + 1 :]) for at in range(len(extents)))
 
 

@@ -164,7 +164,7 @@ class Core:
         while start > 0 and level.capacity_bits is not None:
             dim, count = inner[start - 1]
             sizes[dim] *= count
-            if math.prod(axis.extent(sizes) for axis in tensor.axes) * element_bits > level.capacity_bits:
+            if math.prod(tensor.shape(sizes)) * element_bits > level.capacity_bits:
                 break
             start -= 1
         return start

@@ -215,7 +215,7 @@ class Program:
             "dram": [
                 {
                     "tensor": t.name,
-                    "shape": [axis.extent(computation.sizes) for axis in t.axes],
+                    "shape": list(t.shape(computation.sizes)),
                     "element_bytes": element_bytes(t, t.bits),
                     "output": t.is_output,
                 }
@@ -384,7 +384,7 @@ class _Unroller:
             self.inside[tensor.name] = {d: self.schedule.tile_from(d, depth) for d in self.base}
         sizes = self.computation.sizes
         valid = {d: min(n, sizes[d] - self.base[d]) for d, n in self.inside[tensor.name].items()}
-        return self._element(tensor), tuple(axis.extent(valid) for axis in tensor.axes)
+        return self._element(tensor), tensor.shape(valid)
 
     def _element(self, tensor: Tensor) -> tuple[int, ...]:
         """The first element of a tensor that the current iteration touches."""
@@ -437,7 +437,7 @@ class _Unroller:
             valid = dict.fromkeys(theirs.dims, 1) | {
                 index: n for (index, _), n in zip(match.index_map, size, strict=True)
             }
-            self.shapes[size] = [tuple(axis.extent(valid) for axis in tensor.axes) for tensor in theirs.tensors]
+            self.shapes[size] = [tensor.shape(valid) for tensor in theirs.tensors]
         operands = []
         for spec, shape in zip(match.operands, self.shapes[size], strict=True):
             if spec.tensor is None:

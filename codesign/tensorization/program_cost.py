@@ -206,7 +206,7 @@ def scratchpad_bits(program: CallProgram) -> int:
     bits = 0
     for tensor in schedule.choice.computation.tensors:
         sizes = {d: schedule.tile_from(d, len(schedule.host)) for d in schedule.choice.computation.dims}
-        bits += math.prod(axis.extent(sizes) for axis in tensor.axes) * level.element_bits(tensor.partial_bits)
+        bits += math.prod(tensor.shape(sizes)) * level.element_bits(tensor.partial_bits)
     return bits * (2 if program.trips else 1)
 
 

@@ -75,7 +75,7 @@ class Schedule:
         bounds = self.choice.computation.sizes
         depth = self.depth_of(tensor)
         sizes = {d: min(bounds[d], self.tile_from(d, depth)) for d in self.choice.computation.dims}
-        return tuple(axis.extent(sizes) for axis in tensor.axes)
+        return tensor.shape(sizes)
 
     @cached_property
     def padded(self) -> Computation:

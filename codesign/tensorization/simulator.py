@@ -256,7 +256,7 @@ class _Machine:
     def _call(self, instruction: Call) -> None:
         blocks, touched = {}, []
         for operand, tensor in zip(instruction.operands, self.intrinsic.inputs, strict=True):
-            full = tuple(axis.extent(self.intrinsic.sizes) for axis in tensor.axes)
+            full = tensor.shape(self.intrinsic.sizes)
             block = np.zeros(full, np.int64)
             inside = tuple(slice(0, n) for n in operand.shape)
             if operand.buffer is None:

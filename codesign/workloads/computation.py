@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 
+from codesign.core.checks import repeated
 from codesign.core.errors import UserError, unknown_name
 from codesign.workloads.density import DENSE, Density
 
@@ -79,6 +80,10 @@ class Tensor:
         """Names of the dimensions that index this tensor (the *relevant* ones)."""
         return frozenset(d for axis in self.axes for d, _ in axis.terms)
 
+    def shape(self, sizes: MappingABC[str, int]) -> tuple[int, ...]:
+        """Extent along each axis, for so many steps of each dimension."""
+        return tuple([axis.extent(sizes) for axis in self.axes])
+
     def stored(self, bits: int, scale_bits: float) -> "Tensor":
         """The same tensor with elements so wide; partial sums keep their width, or become as wide where that is more."""
         partial = max(bits, self.partial_bits) if self.is_output else bits
@@ -145,7 +150,7 @@ class Computation:
 
     def tensor_words(self, tensor: Tensor) -> int:
         """Elements of the bounding box of a tensor, holes of strides included (Timeloop's data-space size)."""
-        return math.prod(axis.extent(self.sizes) for axis in tensor.axes)
+        return math.prod(tensor.shape(self.sizes))
 
     def with_bounds(self, **bounds: int) -> "Computation":
         """The same computation with some bounds replaced."""
@@ -162,7 +167,7 @@ class Computation:
         """
         for tensor in self.tensors:
             try:
-                tensor.density.check(tuple(axis.extent(self.sizes) for axis in tensor.axes))
+                tensor.density.check(tensor.shape(self.sizes))
             except UserError as error:
                 raise error.within(f"density of {tensor.name!r}") from None
 
@@ -235,15 +240,12 @@ def _check(computation: Computation) -> None:
             raise UserError(f"bound of {dim!r} must be an integer, got {bound!r}", where=where)
         if bound < 1:
             raise UserError(f"bound of {dim!r} must be >= 1, got {bound}", where=where)
-    names = [t.name for t in computation.tensors]
-    if len(set(names)) != len(names):
-        twice = next(n for n in names if names.count(n) > 1)
+    if (twice := repeated([t.name for t in computation.tensors])) is not None:
         raise UserError(f"tensor {twice!r} is named twice; every operand needs its own name", where=where)
     outputs = [t for t in computation.tensors if t.is_output]
     if len(outputs) != 1 or not computation.tensors[-1].is_output or len(computation.tensors) < 2:
         raise UserError("expected one or more inputs followed by one output", where=where)
-    if len(set(computation.dims)) != len(computation.dims):
-        twice = next(d for d in computation.dims if computation.dims.count(d) > 1)
+    if (twice := repeated(computation.dims)) is not None:
         raise UserError(f"dimension {twice!r} is named twice", where=where)
     used = {d for t in computation.tensors for d in t.dims}
     for dim in computation.dims:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 
-from codesign.core.checks import check_whole
+from codesign.core.checks import check_whole, repeated
 from codesign.core.errors import UserError, unknown_name
 from codesign.workloads.computation import Computation, Tensor
 
@@ -431,8 +431,7 @@ def _check_network(network: Network) -> None:
 
 
 def _check_unique(kind: str, names: list[str]) -> None:
-    if len(set(names)) != len(names):
-        twice = next(n for n in names if names.count(n) > 1)
+    if (twice := repeated(names)) is not None:
         raise UserError(f"{kind} {twice!r} is defined twice")
 
 

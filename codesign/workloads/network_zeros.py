@@ -187,7 +187,7 @@ def _with_densities(
 
 
 def _with_density(computation: Computation, tensor: Tensor, entry: TensorZeros, operator: str, masks: bool) -> Tensor:
-    whole = tuple(axis.extent(computation.sizes) for axis in tensor.axes)
+    whole = tensor.shape(computation.sizes)
     try:
         if masks and entry.mask is not None:
             density: Density = read_mask(entry.mask, f"zeros of {tensor.name!r}")

@@ -26,6 +26,7 @@ from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 
+from codesign.core.checks import check_least, check_positive, check_share
 from codesign.core.errors import UserError
 
 _TABLE = Path(__file__).parent / "in_memory.json"
@@ -130,13 +131,11 @@ class InMemoryArray:
         for item in fields(self):
             value = getattr(self, item.name)
             if item.name in ("toggle", "zero_weights"):
-                if not 0 <= value <= 1:
-                    raise UserError(f"`{item.name}` must be between 0 and 1, got {value:g}", where=where)
+                check_share(where=where, **{item.name: value})
             elif item.name == "accumulator_bits":
-                if value < 0:
-                    raise UserError(f"`{item.name}` must be >= 0, got {value:g}", where=where)
-            elif not isinstance(value, bool) and value is not None and not value > 0:
-                raise UserError(f"`{item.name}` must be > 0, got {value:g}", where=where)
+                check_least(0, where=where, accumulator_bits=value)
+            elif not isinstance(value, bool):
+                check_positive(where=where, **{item.name: value})
         if (self.adder_bits is None) and (self.adc_bits is None):
             raise UserError("give `adder_bits` of a digital array or `adc_bits` of an analogue one", where=where)
         if self.bits_per_cycle > self.input_bits:

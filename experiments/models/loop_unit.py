@@ -26,6 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from codesign.core.checks import check_least
 from codesign.core.errors import UserError
 from codesign.mapping.mapping import Mapping, Spatial, Storage, Temporal
 from codesign.mapping.nest import FloatArray
@@ -95,8 +96,7 @@ class LoopNest:
             for d in DIMS:
                 if values.get(d, 0) < 1:
                     raise UserError(f"`{name}` of dimension {d!r} must be >= 1, got {values.get(d)}", where="loop nest")
-        if self.stride < 1:
-            raise UserError(f"`stride` must be >= 1, got {self.stride}", where="loop nest")
+        check_least(1, where="loop nest", stride=self.stride)
 
     @property
     def matrix(self) -> bool:

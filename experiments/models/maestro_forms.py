@@ -10,7 +10,7 @@ of head equal Horowitz's 45 nm table (8-bit multiply and add), whatever node is 
 import math
 from dataclasses import dataclass
 
-from codesign.core.errors import UserError
+from codesign.core.checks import check_least, check_positive
 
 
 @dataclass(frozen=True)
@@ -105,13 +105,9 @@ class MaestroDesign:
     lanes: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("pes", "noc_bandwidth", "lanes"):
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise UserError(f"`{name}` must be > 0, got {value}", where="MAESTRO design")
-        for name in ("l1_required_bytes", "l2_required_bytes"):
-            if not getattr(self, name) >= 0:
-                raise UserError(f"`{name}` must be >= 0, got {getattr(self, name)}", where="MAESTRO design")
+        where = "MAESTRO design"
+        check_positive(where=where, pes=self.pes, noc_bandwidth=self.noc_bandwidth, lanes=self.lanes)
+        check_least(0, where=where, l1_required_bytes=self.l1_required_bytes, l2_required_bytes=self.l2_required_bytes)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codesign.core.errors import UserError
+from codesign.core.checks import check_least
 from codesign.timing.engine import run
 from experiments.models.plan import Kind, NamedPlan, Process, make_plan
 
@@ -35,9 +35,7 @@ class DrainedLayer:
     result_slots: int
 
     def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if value < 1:
-                raise UserError(f"`{name}` must be >= 1, got {value}", where="layer of a chip")
+        check_least(1, where="layer of a chip", **vars(self))
 
 
 def drained_plan(layer: DrainedLayer) -> NamedPlan:

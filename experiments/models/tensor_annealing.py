@@ -10,6 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
+from codesign.core.checks import check_least
 from codesign.core.errors import UserError
 from codesign.core.jit import njit
 from codesign.core.rng import RandomState, below, make_state, uniform
@@ -178,8 +179,7 @@ def quick_program(
     Raises:
         UserError: `evaluations` below 1.
     """
-    if evaluations < 1:
-        raise UserError(f"evaluations must be >= 1, got {evaluations}")
+    check_least(1, evaluations=evaluations)
     rows: IntArray = np.zeros((3, candidate_width(len(problem.computation.dims))), np.int64)
     loops: IntArray = np.ones((problem.max_loops, 3), np.int64)
     results = np.full((2, result_width(len(problem.computation.tensors))), np.inf)
@@ -219,8 +219,7 @@ class Layer:
     count: int = 1
 
     def __post_init__(self) -> None:
-        if self.count < 1:
-            raise UserError(f"a layer's count must be >= 1, got {self.count}", where=self.computation.name)
+        check_least(1, count=self.count, where=self.computation.name)
 
 
 @dataclass(frozen=True)
@@ -314,7 +313,6 @@ def _call_bytes(problem: SoftwareProblem, choice: int) -> float:
     sizes = problem.choices[choice].tile
     level = problem.core.architecture.levels[SCRATCHPAD]
     bits = sum(
-        math.prod(axis.extent(sizes) for axis in tensor.axes) * level.element_bits(tensor.partial_bits)
-        for tensor in computation.tensors
+        math.prod(tensor.shape(sizes)) * level.element_bits(tensor.partial_bits) for tensor in computation.tensors
     )
     return 2 * bits / 8

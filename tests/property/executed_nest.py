@@ -70,7 +70,7 @@ def execute(
     """
     walk = Walk(computation, architecture, mapping)
     output = computation.output
-    shape = tuple(axis.extent(computation.sizes) for axis in output.axes)
+    shape = output.shape(computation.sizes)
     result = np.zeros(shape)
     temporal = [x for x in walk.loops if x.level < 0]
     spatial = [x for x in walk.loops if x.level >= 0]

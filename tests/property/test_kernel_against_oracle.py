@@ -132,9 +132,7 @@ def test_ports_are_busy_for_what_the_interpreter_moves(
 def test_mappings_compute_the_einsum(problem: tuple[Computation, Architecture, Mapping], seed: int) -> None:
     computation, architecture, mapping = problem
     rng = np.random.default_rng(seed)
-    operands = {
-        t.name: rng.normal(size=tuple(axis.extent(computation.sizes) for axis in t.axes)) for t in computation.inputs
-    }
+    operands = {t.name: rng.normal(size=t.shape(computation.sizes)) for t in computation.inputs}
     result = execute(computation, architecture, mapping, operands)
     assert result == pytest.approx(reference_result(computation, operands))
 

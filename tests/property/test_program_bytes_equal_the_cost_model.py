@@ -8,7 +8,7 @@ from codesign.arch.architecture import AccessEnergy, Architecture, Arithmetic, L
 from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, evaluate
 from codesign.tensorization.choice import TensorizeChoice, choices
-from codesign.tensorization.execute import affine_einsum, random_inputs, tensor_shape
+from codesign.tensorization.execute import affine_einsum, random_inputs
 from codesign.tensorization.gemmini import GemminiMemory, GemminiProgram, gemmini_program
 from codesign.tensorization.gemmini_simulator import simulate_gemmini
 from codesign.tensorization.intrinsics import intrinsic
@@ -109,7 +109,7 @@ def test_gemmini_programs_give_the_right_numbers(schedule: Schedule, seed: int) 
     translated = gemmini_program(program, GemminiMemory(1 << 14, 1 << 15))
     assert isinstance(translated, GemminiProgram)
     inputs = random_inputs(choice.computation, seed)
-    blank = np.full(tensor_shape(choice.computation, choice.computation.output), 77, np.int8)
+    blank = np.full(choice.computation.output.shape(choice.computation.sizes), 77, np.int8)
     result = simulate_gemmini(translated, inputs, (choice.computation.output.name, blank))
     assert np.array_equal(result.output, wrapped(affine_einsum(choice.computation, inputs), 1))
     assert result.computes == choice.calls

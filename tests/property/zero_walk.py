@@ -186,7 +186,7 @@ def _compute(
 ) -> tuple[Tally, npt.NDArray[np.float64]]:
     """Every multiply-accumulate (law E4), with gated reads holding up the MACs behind them (law E5)."""
     computation, zeros = walk.computation, walk.architecture.mac.zeros
-    result = np.zeros(tuple(axis.extent(computation.sizes) for axis in computation.output.axes))
+    result = np.zeros(computation.output.shape(computation.sizes))
     tally = Tally()
     coded = {t.name: format_of(walk.architecture.levels[walk.chain(t)[-1]], t) is not None for t in computation.inputs}
     for index, instance, moment in _points(walk):

@@ -94,7 +94,7 @@ def least_shares(computation: Computation, architecture: Architecture, sure: Sur
         UserError: An action that no mapper searches with.
     """
     levels, tensors = architecture.levels, computation.tensors
-    whole = {t.name: tuple(axis.extent(computation.sizes) for axis in t.axes) for t in tensors}
+    whole = {t.name: t.shape(computation.sizes) for t in tensors}
     fraction = {t.name: t.density.fraction(whole[t.name]) for t in tensors}
     actions = _actions(computation, architecture, fraction, sure)
     moved, stored = np.ones((len(levels), len(tensors), 3)), np.ones((len(levels), len(tensors)))

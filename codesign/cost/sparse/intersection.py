@@ -180,7 +180,7 @@ def correlation(computation: Computation, tensors: Sequence[Tensor]) -> float:
     known = [t for t in tensors if not t.density.independent]
     if len(known) < 2:
         return 1.0
-    wholes = {t.name: tuple(axis.extent(computation.sizes) for axis in t.axes) for t in known}
+    wholes = {t.name: t.shape(computation.sizes) for t in known}
     chance = math.prod(t.density.fraction(wholes[t.name]) for t in known)
     if chance == 0.0:
         return 1.0

@@ -76,7 +76,7 @@ class NestView:
 
     def whole(self, tensor: Tensor) -> Extents:
         """Extents of a whole tensor along its axes."""
-        return tuple(axis.extent(self.computation.sizes) for axis in tensor.axes)
+        return tensor.shape(self.computation.sizes)
 
     def virtual_instances(self, level: int) -> int:
         """Instances the mapping gives work to, before spatial skipping (law A5)."""
@@ -90,4 +90,4 @@ def region(tensor: Tensor, loops: Iterable[Loop]) -> Extents:
     for loop in loops:
         if loop.dim in sizes:
             sizes[loop.dim] *= loop.factor
-    return tuple(axis.extent(sizes) for axis in tensor.axes)
+    return tensor.shape(sizes)

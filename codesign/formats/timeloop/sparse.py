@@ -89,7 +89,7 @@ def with_densities(computation: Computation, densities: MappingABC[str, Density]
     for tensor in computation.tensors:
         try:
             if tensor.name in densities:
-                densities[tensor.name].check(tuple(axis.extent(computation.sizes) for axis in tensor.axes))
+                densities[tensor.name].check(tensor.shape(computation.sizes))
         except UserError as error:
             raise error.within(f"{where}: density of {tensor.name!r}") from None
     tensors = tuple(replace(t, density=densities.get(t.name, t.density)) for t in computation.tensors)

@@ -9,6 +9,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from codesign.core.factors import divisors, tile_counts
+from codesign.core.kept import kept
 from codesign.core.labels.program import lattice_graph, prime_steps
 from codesign.core.labels.sweep import Array, Graph
 from codesign.mappers.uneven.profiles import Profile
@@ -80,7 +81,6 @@ class Space:
         self.operator, self.machine, self.profile = operator, machine, profile
         self._memo: dict[tuple[str, str, int], Array] = {}
         self._prices: dict[tuple[str, int, int], tuple[Array, Array]] = {}
-        self._instances: dict[int, float] = {}
         self.n = len(machine.memories)
         tiles, spatial_remainder = dict(profile.tiles), dict(profile.ragged)
         self.dims = list(operator.bounds)
@@ -181,10 +181,9 @@ class Space:
         """Words of the whole tensor."""
         return float(operand.words(self.operator.bounds))
 
+    @kept
     def instances(self, level: int) -> float:
         """Instances in use of a level; the mean where the last one has less to do."""
-        if level in self._instances:
-            return self._instances[level]
         spread = dict(self.profile.ragged)
         used = 1.0
         for d in self.dims:
@@ -192,7 +191,6 @@ class Space:
             if d in spread and spread[d] <= level:
                 factor *= self.operator.bounds[d] / self.padded(d)
             used *= factor
-        self._instances[level] = used
         return used
 
     @cached_property

@@ -232,7 +232,7 @@ def _pads(node: Any) -> tuple[int, ...] | None:
 
 def _laid_out(full: Mask, computation: Computation, tensor: Tensor, pads: tuple[int, ...] | None) -> Mask | None:
     """A mask as the computation indexes the tensor: padding added as zeros, groups split, transposed; None where that is not enough (Z6)."""
-    extents = tuple(axis.extent(computation.sizes) for axis in tensor.axes)
+    extents = tensor.shape(computation.sizes)
     if full.shape == extents:
         return full
     space = len(full.shape) - 2

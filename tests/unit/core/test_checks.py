@@ -2,7 +2,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from codesign.core.checks import check_least, check_numbers, check_positive, check_share, check_whole
+from codesign.core.checks import check_least, check_numbers, check_positive, check_share, check_whole, repeated
 from codesign.core.errors import UserError
 
 
@@ -41,3 +41,8 @@ def test_numbers_in_range_and_numbers_left_out_pass() -> None:
     check_positive(a=0.1, b=None)
     check_share(a=0, b=1, c=None)
     check_numbers(Widths(), "there")
+
+
+def test_the_first_value_that_stands_twice_is_told() -> None:
+    assert repeated(["a", "b", "c", "b", "a"]) == "a"
+    assert repeated(("a", "b")) is None and repeated([]) is None

@@ -116,7 +116,7 @@ def test_bad_arguments_are_named() -> None:
         HardwareEnv(SPACE, evaluate).reset(options={"weights": [1]})
     with pytest.raises(UserError, match="unknown algorithm of 'rl' 'sac'"):
         make(algorithm="sac")
-    with pytest.raises(UserError, match="'episodes' must be at least 1, got 0"):
+    with pytest.raises(UserError, match="`episodes` must be >= 1, got 0"):
         make(episodes=0)
 
 

@@ -137,7 +137,7 @@ def test_the_benchmark_list_is_that_of_the_reference_data() -> None:
 
 
 def test_bad_options_are_refused() -> None:
-    with pytest.raises(UserError, match="horizon and count must be >= 1, got 0"):
+    with pytest.raises(UserError, match="`horizon` must be >= 1, got 0"):
         ScheduleEnv(horizon=0)
     with pytest.raises(UserError, match=r"call reset\(\) before step"):
         ScheduleEnv(count=1).step(np.int64(0))

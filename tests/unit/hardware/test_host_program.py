@@ -122,7 +122,7 @@ def test_a_launch_elsewhere_in_the_memory_gives_the_same_result() -> None:
     registers = register_map(job.image.parameters)
     bases = {"A": 8192, "B": 512, "O": 4096}
     image = replace(moved(job.image, registers, bases), dram_bytes=16384)
-    values = {t.name: np.random.default_rng(1).integers(-128, 128, [a.extent(GEMM.sizes) for a in t.axes]) for t in GEMM.inputs}  # fmt: skip
+    values = {t.name: np.random.default_rng(1).integers(-128, 128, t.shape(GEMM.sizes)) for t in GEMM.inputs}  # fmt: skip
     found = simulate_in_python(image, image.memory(values))
     assert (image.layouts["O"].unpack(found.memory) == wanted_result(job, values)).all()
     assert found.cycles == job.predicted_cycles

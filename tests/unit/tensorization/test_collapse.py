@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from codesign.tensorization.choice import choices
-from codesign.tensorization.execute import affine_einsum, random_inputs, run_choice, tensor_shape
+from codesign.tensorization.execute import affine_einsum, random_inputs, run_choice
 from codesign.tensorization.intrinsics import intrinsic
 from codesign.workloads.computation import Computation
 from experiments.models.collapse import collapsed
@@ -28,7 +28,7 @@ def test_neighbouring_axes_become_one(notation: str, bounds: str, expected: str 
     assert found.macs == computation.macs
     assert (found is computation) == (expected is None)
     inputs = random_inputs(computation, 0)
-    short = {t.name: inputs[t.name].reshape(tensor_shape(found, t)) for t in found.inputs}
+    short = {t.name: inputs[t.name].reshape(t.shape(found.sizes)) for t in found.inputs}
     want = affine_einsum(computation, inputs)
     assert np.array_equal(affine_einsum(found, short).reshape(want.shape), want)
 
@@ -37,7 +37,7 @@ def test_programs_of_the_shorter_form_compute_the_same() -> None:
     plain = Computation.parse("C[k,x,y] += A[c,x+r,y+s] * B[k,c,r,s]", k=5, x=3, y=3, c=6, r=1, s=1)
     short = collapsed(plain)
     inputs = random_inputs(plain, 1)
-    flat = {t.name: inputs[t.name].reshape(tensor_shape(short, t)) for t in short.inputs}
+    flat = {t.name: inputs[t.name].reshape(t.shape(short.sizes)) for t in short.inputs}
     want = affine_einsum(plain, inputs)
     found = choices(short, intrinsic("gemm", "4x4x4"))
     assert len(found) == 2

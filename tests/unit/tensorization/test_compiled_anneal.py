@@ -81,9 +81,9 @@ def test_a_scratchpad_that_holds_no_call_is_infeasible() -> None:
 
 
 def test_mistakes_are_refused(problem: SoftwareProblem) -> None:
-    with pytest.raises(UserError, match="evaluations must be >= 1, got 0"):
+    with pytest.raises(UserError, match="`evaluations` must be >= 1, got 0"):
         quick_program(problem, evaluations=0, seed=0)
-    with pytest.raises(UserError, match="count must be >= 1, got 0"):
+    with pytest.raises(UserError, match="`count` must be >= 1, got 0"):
         Layer(CONVOLUTION, 0)
 
 

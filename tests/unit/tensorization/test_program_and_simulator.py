@@ -12,7 +12,7 @@ from codesign.cost.arrays import Reuse
 from codesign.cost.cost import Cost, Infeasible, evaluate
 from codesign.mapping.mapping import Mapping, Spatial, Storage, Temporal
 from codesign.tensorization.choice import TensorizeChoice, choices
-from codesign.tensorization.execute import affine_einsum, random_inputs, tensor_shape
+from codesign.tensorization.execute import affine_einsum, random_inputs
 from codesign.tensorization.gemmini import (
     Compute,
     GemminiMemory,
@@ -368,7 +368,7 @@ class TestGemmini:
         assert isinstance(translated, GemminiProgram)
         computation = made.schedule.choice.computation
         inputs = random_inputs(computation, 3)
-        blank = np.full(tensor_shape(computation, computation.output), 99, np.int8)
+        blank = np.full(computation.output.shape(computation.sizes), 99, np.int8)
         result = simulate_gemmini(translated, inputs, (computation.output.name, blank))
         assert np.array_equal(result.output, wrapped(affine_einsum(computation, inputs), 1))
         assert result.computes == made.schedule.choice.calls

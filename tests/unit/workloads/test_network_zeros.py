@@ -50,7 +50,7 @@ def test_other_models(tmp_path: Path) -> None:
     shape = with_zeros(load_network("mobilenet_v1"), NetworkZeros.parse("dense"))
     computation = next(o.computation for o in shape.operators if o.name == "fc")
     assert computation is not None
-    axes = tuple(axis.extent(computation.sizes) for axis in computation.tensors[1].axes)
+    axes = computation.tensors[1].shape(computation.sizes)
     mask = np.zeros(axes)
     mask[0] = 1
     np.save(tmp_path / "fc.npy", mask)

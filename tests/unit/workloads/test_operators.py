@@ -14,7 +14,7 @@ from codesign.workloads.computation import Computation, Role
 
 def execute(computation: Computation, *arrays: np.ndarray) -> np.ndarray:
     """The computation, iteration by iteration, on arrays that cover the box of every input."""
-    shape = [axis.extent(computation.sizes) for axis in computation.output.axes]
+    shape = computation.output.shape(computation.sizes)
     result = np.zeros(shape)
     for point in np.ndindex(*computation.bounds):
         at = dict(zip(computation.dims, point, strict=True))
@@ -27,10 +27,7 @@ def execute(computation: Computation, *arrays: np.ndarray) -> np.ndarray:
 
 def inputs_of(computation: Computation) -> list[np.ndarray]:
     rng = np.random.default_rng(0)
-    return [
-        rng.integers(-3, 4, [axis.extent(computation.sizes) for axis in t.axes]).astype(float)
-        for t in computation.inputs
-    ]
+    return [rng.integers(-3, 4, t.shape(computation.sizes)).astype(float) for t in computation.inputs]
 
 
 def direct_conv(

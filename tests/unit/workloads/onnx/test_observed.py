@@ -80,9 +80,9 @@ def test_a_product_of_matrices_has_the_mask_of_its_own_axes(tmp_path: Path, tran
     computation = network.operators[0].computation
     assert computation is not None
     tensor = computation.tensors[1]
-    extents = [axis.extent(computation.sizes) for axis in tensor.axes]
+    extents = tensor.shape(computation.sizes)
     mask = seen["weight"].mask
-    assert mask is not None and list(mask.shape) == extents
+    assert mask is not None and mask.shape == extents
     assert mask.sum() == (weights != 0).sum()
 
 
@@ -134,7 +134,7 @@ def test_a_file_gives_densities_and_masks_to_a_network(tmp_path: Path) -> None:
     entry = read_zeros(path)[0]
     computation = with_zeros(network, zeros).operator_by_name["conv0"].computation
     assert computation is not None
-    shape = tuple(axis.extent(computation.sizes) for axis in computation.tensors[0].axes)
+    shape = computation.tensors[0].shape(computation.sizes)
     assert computation.tensors[0].density.fraction(shape) == pytest.approx(entry.density, abs=1 / 256)
     masked = with_zeros(network, zeros, masks=True).operator_by_name["conv0"].computation
     assert masked is not None and isinstance(masked.tensors[0].density, Actual)
