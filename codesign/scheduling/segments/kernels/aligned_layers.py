@@ -68,7 +68,7 @@ def price_rows(work: Workspace, batch_at: int, turn: int, per_time: float, price
         prices: Receives them, layers x partitions of all cores; infinite where a layer does not fit.
     """
     problem, caches, scratch = work.problem, work.caches, work.scratch
-    batch, first_row = problem.batches[batch_at], problem.part_start[_cores(problem)]
+    batch, first_row = problem.batches[batch_at], problem.part_start[_cores(work.problem)]
     for layer in range(problem.table.shape[0]):
         if problem.kin[layer, FED] < layer:
             prices[layer] = prices[problem.kin[layer, FED]]
@@ -86,16 +86,16 @@ def price_rows(work: Workspace, batch_at: int, turn: int, per_time: float, price
             if caches.core_figures[shaped, batch_at, row, CYCLES] > SLOWEST * least:
                 continue
             caches.counts[STAMP] += 1
-            slot = _placed(problem, caches, layer, batch_at, row, turn)
+            slot = _placed(work.problem, work.caches, layer, batch_at, row, turn)
             good = caches.leaf_figures[slot, 2] > 0.0
             for e in range(start, past):
                 producer = problem.edges.producer[e]
                 good = good and core_figures(problem, caches, 0, problem.kin[producer, SHAPED], batch_at, row)
                 if good:
                     scratch.leaf_of[producer], scratch.leaf_batch[e - start] = e - start, batch
-                    scratch.slots[e - start] = _placed(problem, caches, producer, batch_at, row, turn)
+                    scratch.slots[e - start] = _placed(work.problem, work.caches, producer, batch_at, row, turn)
             if good:
-                bits = _edge_bits(problem, layer)
+                bits = _edge_bits(work.problem, layer)
                 prices[layer, at] = _priced(work, layer, slot, batch, bits, per_time)
         for e in range(start, past):
             scratch.leaf_of[problem.edges.producer[e]] = -1
@@ -125,11 +125,11 @@ def _place_states(
 ) -> None:
     """Slots of a layer in all its ranks, -1 where it does not fit, and their prices without words from cores."""
     problem, caches = work.problem, work.caches
-    ranked = caches.ranked[problem.kin[layer, SHAPED], batch_at, _cores(problem)]
+    ranked = caches.ranked[problem.kin[layer, SHAPED], batch_at, _cores(work.problem)]
     for q in range(RANKS):
         slots[q] = -1
         if ranked[q] >= 0:
-            slots[q] = _placed(problem, caches, layer, batch_at, ranked[q], turn)
+            slots[q] = _placed(work.problem, work.caches, layer, batch_at, ranked[q], turn)
             least[q] = _priced(work, layer, slots[q], problem.batches[batch_at], 0, per_time)
             if caches.leaf_figures[slots[q], 2] == 0.0:
                 slots[q] = -1
@@ -166,7 +166,7 @@ def align_layers(
         choices: Receives the choice of each layer.
     """
     problem, caches, scratch = work.problem, work.caches, work.scratch
-    n, batch, cores = order.shape[0], problem.batches[batch_at], _cores(problem)
+    n, batch, cores = order.shape[0], problem.batches[batch_at], _cores(work.problem)
     best, back = np.full((n, RANKS), np.inf), np.zeros((n, RANKS), np.int64)
     place_of, slots, least = np.zeros(n, np.int64), np.zeros(RANKS, np.int64), np.zeros(RANKS)
     for i in range(n):
@@ -174,7 +174,7 @@ def align_layers(
         place_of[layer] = i
         caches.counts[STAMP] += 1
         _place_states(work, layer, batch_at, turn, per_time, slots, least)
-        start, past, bits = problem.edges.start[layer], problem.edges.start[layer + 1], _edge_bits(problem, layer)
+        start, past, bits = problem.edges.start[layer], problem.edges.start[layer + 1], _edge_bits(work.problem, layer)
         ways = stable_order(best[i - 1]) if i > 0 else np.zeros(1, np.int64)
         for p in ways:
             before = best[i - 1, p] if i > 0 else 0.0
@@ -187,7 +187,7 @@ def align_layers(
                 state = _state_of(back, i - 1, p, place_of[producer])
                 row = caches.ranked[problem.kin[producer, SHAPED], batch_at, cores, state]
                 scratch.leaf_of[producer], scratch.leaf_batch[e - start] = e - start, batch
-                scratch.slots[e - start] = _placed(problem, caches, producer, batch_at, row, turn)
+                scratch.slots[e - start] = _placed(work.problem, work.caches, producer, batch_at, row, turn)
             for q in range(RANKS):
                 if slots[q] < 0 or before + least[q] >= best[i, q]:
                     continue

@@ -7,7 +7,7 @@ links and ways (`codesign.arch.core_network`, rule M115). A counter is one array
 
 from typing import NamedTuple
 
-from codesign.core.jit import njit
+from codesign.core.jit import njit, njit_inline
 from codesign.core.kernel_library import IntArray
 from codesign.scheduling.segments.kernels.core_mapper import ceil_div
 
@@ -298,7 +298,7 @@ def dram_cycles(fabric: Fabric, counter: IntArray) -> int:
     return cycles
 
 
-@njit
+@njit_inline
 def _busiest_links(fabric: Fabric, counter: IntArray) -> tuple[int, int]:
     """Words of the busiest link on a die, and between dies."""
     inside, between = 0, 0

@@ -198,6 +198,8 @@ class Scratch(NamedTuple):
 class Workspace(NamedTuple):
     """What every evaluation of a search works with.
 
+    Calls take its parts as they stand (``f(work.problem)``): a kernel packs a variable anew for every call.
+
     Attributes:
         problem: Network and system.
         caches: What is known.

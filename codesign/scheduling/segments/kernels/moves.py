@@ -371,7 +371,7 @@ def _align(work: Workspace, tokens: Tokens, at: int, state: RandomState) -> bool
     while scratch.parent[start] > 0:
         start = scratch.parent[start]
     tree = build_segment(work, tokens, start)
-    find_stages(tree, problem.edges, scratch.leaf_of, scratch.layer_of)
+    find_stages(tree, work.problem.edges, scratch.leaf_of, scratch.layer_of)
     for token in range(start, start + tokens.size[start]):
         if tokens.kind[token] == LEAF:
             scratch.leaf_of[tokens.layer[token]] = -1
@@ -402,9 +402,9 @@ def _align(work: Workspace, tokens: Tokens, at: int, state: RandomState) -> bool
 def _ranks_of(work: Workspace, tokens: Tokens, tree: Tree, token: int, start: int) -> IntArray:
     """Partitions of a leaf in a segment that begins at a token and has cores."""
     problem = work.problem
-    node, batch_at = token - start + 1, batch_index(problem, work.scratch.batch[token])
+    node, batch_at = token - start + 1, batch_index(work.problem, work.scratch.batch[token])
     cores, shaped = tree.core_past[node] - tree.core_first[node], problem.kin[tokens.layer[token], SHAPED]
-    n = rank_partitions(problem, work.caches, 0, shaped, batch_at, cores)
+    n = rank_partitions(work.problem, work.caches, 0, shaped, batch_at, cores)
     return work.caches.ranked[shaped, batch_at, cores, :n]
 
 
@@ -453,12 +453,11 @@ def mutate(work: Workspace, tokens: Tokens, room: Tokens, weights: IntArray, sta
     Returns:
         Whether anything changed.
     """
-    problem, scratch = work.problem, work.scratch
     at, move = below(state, tokens.length[0]), _pick(weights, state)
     if move == CHOICE:
-        return _change_choice(problem, tokens, at, state)
+        return _change_choice(work.problem, tokens, at, state)
     if move == GROUPS:
-        return _change_groups(problem, tokens, scratch, at, state)
+        return _change_groups(work.problem, tokens, work.scratch, at, state)
     if move == FLIP:
         if at == 0 or tokens.kind[at] == LEAF:
             return False
@@ -467,24 +466,24 @@ def mutate(work: Workspace, tokens: Tokens, room: Tokens, weights: IntArray, sta
     if move == DISSOLVE:
         if at == 0 or tokens.kind[at] == LEAF:
             return False
-        remove_cut(tokens, scratch, at)
+        remove_cut(tokens, work.scratch, at)
         return True
     if move == WRAP:
-        return _wrap(problem, tokens, scratch, at, state)
+        return _wrap(work.problem, tokens, work.scratch, at, state)
     if move == SWAP:
-        return _swap(tokens, room, scratch, at)
+        return _swap(tokens, room, work.scratch, at)
     if move == PULL:
-        return _pull(tokens, room, scratch, at, state)
+        return _pull(tokens, room, work.scratch, at, state)
     if move == PUSH:
-        return _push(tokens, room, scratch, at, state)
+        return _push(tokens, room, work.scratch, at, state)
     if move == BORDER:
-        return _move_border(tokens, room, scratch, at, state)
+        return _move_border(tokens, room, work.scratch, at, state)
     if move == SPLIT:
-        return _split(tokens, scratch, at, state)
+        return _split(tokens, work.scratch, at, state)
     if move == MERGE:
-        return _merge(tokens, scratch, at)
+        return _merge(tokens, work.scratch, at)
     if move == SHIFT:
-        return _shift(problem, tokens, at, state)
+        return _shift(work.problem, tokens, at, state)
     if move == ALIGN:
         return _align(work, tokens, at, state)
-    return _jump(tokens, scratch, at, state)
+    return _jump(tokens, work.scratch, at, state)

@@ -186,11 +186,9 @@ def add_on_chip(work: Workspace, layer: int, mine: int, batch: int, bits: int, c
             if scratch.edge_keys[at] != key:
                 scratch.edge_keys[at] = key
                 words[:] = 0
-                tiles, groups = (
-                    slot_groups(caches, made, TILES),
-                    slot_groups(caches, mine, INPUTS if e < middle else WEIGHTS),
-                )
-                between_layers(problem.fabric, words, tiles, groups, shift, scratch.leaf_batch[leaf], batch)
+                tiles = slot_groups(work.caches, made, TILES)
+                groups = slot_groups(work.caches, mine, INPUTS if e < middle else WEIGHTS)
+                between_layers(work.problem.fabric, words, tiles, groups, shift, scratch.leaf_batch[leaf], batch)
             counter[:] += words
         shift += problem.table[producer, layout.OUT_K]
 
@@ -264,24 +262,22 @@ def evaluate_segment(work: Workspace, tokens: Tokens, start: int) -> tuple[bool,
     for node in range(1, n):
         if tree.kind[node] != LEAF:
             continue
-        leaf, first = tree.leaf_first[node], tree.core_first[node]
+        leaf, layer, batch = tree.leaf_first[node], tree.layer[node], tree.batch[node]
+        first, choice = tree.core_first[node], tokens.choice[start + node - 1]
         cores = tree.core_past[node] - first
-        choice = tokens.choice[start + node - 1]
-        slot = place_leaf(
-            problem, caches, tree.layer[node], tree.batch[node], first, cores, choice, chip[leaf], stored[leaf]
-        )
+        slot = place_leaf(work.problem, work.caches, layer, batch, first, cores, choice, chip[leaf], stored[leaf])
         if slot < 0 or caches.leaf_figures[slot, 2] == 0.0:
             return False, 0.0, 0.0
         scratch.slots[leaf] = slot
-        scratch.leaf_batch[leaf] = tree.batch[node]
+        scratch.leaf_batch[leaf] = batch
         scratch.usage[node] = caches.leaf_usage[slot]
         scratch.counters[node] = caches.leaf_counters[slot]
         if chip[leaf] != 0:
-            add_on_chip(work, tree.layer[node], slot, tree.batch[node], chip[leaf], scratch.counters[node])
-        found = leaf_cost(problem, caches, slot, scratch.counters[node], tree.parent[node] == 0)
+            add_on_chip(work, layer, slot, batch, chip[leaf], scratch.counters[node])
+        found = leaf_cost(work.problem, work.caches, slot, scratch.counters[node], tree.parent[node] == 0)
         scratch.energies[node, 0], scratch.times[node], scratch.slowed[node] = found
     add_up(
-        problem.fabric,
+        work.problem.fabric,
         tree,
         scratch.counters[:n],
         scratch.energies[:n],
@@ -292,7 +288,7 @@ def evaluate_segment(work: Workspace, tokens: Tokens, start: int) -> tuple[bool,
         True,
         problem.prices[LANE_PJ],
     )
-    if not _fits(problem, tree, scratch.usage[:n]):
+    if not _fits(work.problem, tree, scratch.usage[:n]):
         return False, 0.0, 0.0
     return True, scratch.energies[1, 0], float(scratch.times[1])
 
