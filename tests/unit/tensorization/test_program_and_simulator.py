@@ -335,7 +335,7 @@ class TestFaultsAreFound:
     ("make", "text"),
     [
         (lambda: Scratchpad(100, 3), "does not give 3 equal banks"),
-        (lambda: Scratchpad(0, 1), "bytes and banks >= 1"),
+        (lambda: Scratchpad(0, 1), "`capacity_bytes` must be >= 1, got 0"),
         (lambda: schedule_from_tiles(pick(GEMM, "gemm", "4x4x4", "i->i, j->j, k->k"), {"z": 1}), "unknown dimension 'z'"),
         (lambda: schedule_from_tiles(pick(GEMM, "gemm", "4x4x4", "i->i, j->j, k->k"), {}, ["i", "i"]), "a dimension twice"),
         (lambda: schedule_from_tiles(pick(GEMM, "gemm", "4x4x4", "i->i, j->j, k->k"), {"i": 0}), "tile of 'i' must be >= 1"),
