@@ -135,7 +135,7 @@ class EvenSearch:
         else:
             parts = [part for part in self._take(self._together, SCREENED) if not self._few_left(part)]
             if parts:
-                self.tasks.give(partial(self._search, parts, best.apart()), self._take_in)
+                self.tasks.give(partial(self._search, parts, best.apart()), self._take_in_several)
 
     def _take(self, most: int, stage: int) -> list[Part]:
         """The first parts that wait, while they are at this stage."""
@@ -153,13 +153,17 @@ class EvenSearch:
         return searched, best
 
     def _take_in(self, found: tuple[list[Part], Incumbent]) -> None:
-        """What `_search` found; short searches are given several at a time, as handing over takes time too."""
+        """What `_search` found."""
         parts, best = found
         self.best.merge(best)
         for part in parts:
             self.queue.push(part)
+
+    def _take_in_several(self, found: tuple[list[Part], Incumbent]) -> None:
+        """What `_search` found of a task; short searches are given several at a time, as handing over takes time too."""
+        self._take_in(found)
         if self.tasks.threads > 1:
-            self._together = int(max(1, min(_TOGETHER, _CELLS_A_TASK * len(parts) / max(1.0, best.spent))))
+            self._together = int(max(1, min(_TOGETHER, _CELLS_A_TASK * len(found[0]) / max(1.0, found[1].spent))))
 
     # ---- many profiles at a time ---------------------------------------------------------------
 

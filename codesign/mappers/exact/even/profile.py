@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 
 import numpy as np
 
@@ -115,14 +116,13 @@ class EvenProfile:
     def _share(self, t: int, shared: FloatArray) -> None:
         """Write the words that neighbours share of one tensor (``L x L x D x N``, 0 before)."""
         arrays, value, inside = self.problem.arrays, self.lattice.value, self.inside[..., None]
-        inner = np.triu(np.ones((len(inside), len(inside)), bool), 1)[
-            ..., None
-        ]  # the level that holds the tile is inside
         for coef, slides in zip(arrays.coef[t], arrays.slides[t], strict=True):
-            extent = 1.0 + sum(coef[d] * (value[d] * inside[:, d] - 1.0) for d in np.flatnonzero(slides))
-            for d in np.flatnonzero(slides):
-                common = extent - coef[d] * value[d] * inside[:, None, d]
-                shared[:, :, d] = np.where(inner & (common > 0.0), self.words[t] / extent * common, 0.0)
+            dims = np.flatnonzero(slides)
+            extent = 1.0 + sum(coef[d] * (value[d] * inside[:, d] - 1.0) for d in dims)
+            each = self.words[t] / extent
+            for v, d in product(range(1, len(inside)), dims):  # the loop's level is outside the tile's
+                common = extent[v] - coef[d] * value[d] * inside[:v, d]
+                np.multiply(each[v], np.maximum(common, 0.0, out=common), out=shared[:v, v, d])
 
     @cached_property
     def _chained(self) -> bool:

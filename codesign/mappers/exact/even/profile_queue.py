@@ -202,13 +202,11 @@ class ProfileQueue:
         stacked = np.concatenate([rows[:, : 1 + 2 * n] for rows in tables])
         bounds = np.empty((len(combinations), 1 + problem.n_ports))
         shares = np.array_split(combinations + first[:-1], tasks.threads), np.array_split(bounds, tasks.threads)
-        tasks.each(
-            lambda share: bound_coarse(share[0], stacked, problem.arrays, share[1]),
-            list(zip(*shares, strict=True)),
-        )
+        tasks.each(lambda s: bound_coarse(s[0], stacked, problem.arrays, s[1]), list(zip(*shares, strict=True)))
         children = stacked[combinations + first[:-1], 0].prod(axis=1)
         cycles = np.maximum(bounds[:, 1:].max(axis=1, initial=0.0), problem.arrays.macs / children)
-        return combinations, self.best.goal.value(bounds[:, 0], whole_cycles(cycles))
+        energy = bounds[:, 0].copy()  # a view would keep the bounds of all ports
+        return combinations, self.best.goal.value(energy, whole_cycles(cycles))
 
     @cached_property
     def _fine(self) -> list[tuple[IntArray, IntArray]]:

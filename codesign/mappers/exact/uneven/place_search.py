@@ -54,7 +54,11 @@ def refuse_uncovered(problem: MappingProblem, reuse: Reuse) -> None:
 
 
 def refuse_windows(instance: Instance) -> None:
-    """Refuse windows that uneven search does not cover."""
+    """Refuse windows that uneven search does not cover.
+
+    Raises:
+        UserError: With the tensors.
+    """
     sliding = [t for t, axes in enumerate(instance.sliding_axes) if axes]
     names = [instance.source.computation.tensors[t].name for t in sliding]
     if len(sliding) > 1:
@@ -65,11 +69,9 @@ def refuse_windows(instance: Instance) -> None:
 
 def search_places(instance: Instance, best: Incumbent) -> float:
     """Search all profiles, keep sets and places; returns a lower bound on what was not searched (infinite if nothing)."""
-    given = instance.problem
-    if (
-        given.capacity_bits[0] != UNBOUNDED
-        and (given.tensor_words * given.element_bits[0]).sum() > given.capacity_bits[0]
-    ):
+    problem = instance.problem
+    whole, most = (problem.tensor_words * problem.element_bits[0]).sum(), problem.capacity_bits[0]
+    if most != UNBOUNDED and whole > most:
         return math.inf  # the outermost level holds everything
     return PlaceSearch(instance, best).run()
 
