@@ -38,15 +38,13 @@ class ProgramResult:
 
     Args:
         plan: Order and retrievals, None when nothing was found in time.
-        stays: Stays in the scratchpad of the plan.
-        offsets: Byte address per stay; empty when addresses were left out.
+        offsets: Byte address of each of its `residencies`; empty when addresses were left out.
         value: Weighted traffic, or the peak in bytes.
         bound: No solution has a smaller value.
         infeasible: Whether it is proven that there is none.
     """
 
     plan: Plan | None
-    stays: tuple[Residency, ...]
     offsets: tuple[int, ...]
     value: int | None
     bound: int
@@ -232,7 +230,6 @@ class _Program:
         bound = math.ceil(model.Objective().BestBound() - 1e-6) * self._unit if found else 0
         result = ProgramResult(
             plan=None,
-            stays=(),
             offsets=(),
             value=None,
             bound=max(bound, 0),
@@ -242,9 +239,8 @@ class _Program:
             return result
         plan = self._plan()
         value = weighted_traffic(self._index, plan, self._weights)
-        stays = residencies(self._index, plan)
-        offsets = tuple(self._offset(stay) for stay in stays) if self._address else ()
-        return replace(result, plan=plan, stays=stays, offsets=offsets, value=value)
+        offsets = tuple(self._offset(stay) for stay in residencies(self._index, plan)) if self._address else ()
+        return replace(result, plan=plan, offsets=offsets, value=value)
 
     def _plan(self) -> Plan:
         """What the variables say; a retrieval made early is moved to the use it is for."""

@@ -72,9 +72,8 @@ class Problem:
     def net(self) -> Net:
         """Network and accelerator as the compiled code reads them."""
         graph, hardware = self.graph, self.hardware
-        _, kinds = np.unique(graph.table, axis=0, return_inverse=True)
         edges = graph.producers, graph.consumers, graph.externals
-        return Net(graph.table, *edges, kinds.astype(np.int64).reshape(-1), hardware.integers(), hardware.reals())
+        return Net(graph.table, *edges, graph.kinds, hardware.integers(), hardware.reals())
 
     def tile_price(self, layer: int, shape: Sequence[int]) -> TilePrice:
         """Cost of the tile ``(b, k, h, w)`` of a layer."""
@@ -83,8 +82,8 @@ class Problem:
             return self.hardware.tile_price(row, shape)
         result = np.zeros(kt.N_COST)
         b, k, h, w = (int(v) for v in shape[:4])
-        kt.tile_cost(row, b, k, h, w, self.hardware.integers(), self.hardware.reals(), self.options.flags, result)
-        cycles, energy, gbuf, local, bus, op = result[: kt.N_COST].tolist()
+        kt.tile_cost(row, b, k, h, w, self.net.ints, self.net.reals, self.options.flags, result)
+        cycles, energy, gbuf, local, bus, op = result.tolist()
         return int(cycles), energy, gbuf, local, bus, op
 
     @property
@@ -158,7 +157,8 @@ class Parsed:
     @cached_property
     def is_load(self) -> BoolArray:
         """``n``: whether a tensor is loaded."""
-        return np.isin(self.tensors[:, KIND], (kf.LOAD_IFMAP, kf.LOAD_WEIGHT))
+        kinds = self.tensors[:, KIND]
+        return np.equal(kinds, kf.LOAD_IFMAP) | np.equal(kinds, kf.LOAD_WEIGHT)
 
     @cached_property
     def default_order(self) -> IntArray:
@@ -298,23 +298,19 @@ def parse(problem: Problem, fusion: FusionScheme) -> Parsed | Invalid:
             f"the scheme orders {len(fusion.order)} layers, network {graph.name!r} has {len(graph.layers)}",
             hint="it was made for another network",
         )
-    scheme, net = scheme_arrays(fusion), problem.net
-    if not kf.order_is_legal(scheme, net):
-        return Invalid(Status.LAYER_ORDER_DEPENDENCY, _order_fault(graph, scheme.place))
-    flags = problem.options.flags
-    code, first = kf.shape_groups(problem.batch, flags, net, scheme)
+    scheme, net, flags = scheme_arrays(fusion), problem.net, problem.options.flags
+    groups, inputs = group_arrays(graph), input_arrays(graph)
+    code, total, first = kf.lay_out(problem.batch, flags, net, scheme, groups)
+    if code == kf.BAD_ORDER:
+        return Invalid(STATUS_BY_CODE[code], _order_fault(graph, scheme.place))
     if code != kf.OK:
-        end = next((start for start in fusion.starts if start > first), len(fusion.order))
-        names = ", ".join(graph.layers[i].name for i in fusion.order[first:end][:4])
+        names = ", ".join(graph.layers[i].name for i in fusion.order[first : groups.flg_end[first]][:4])
         reason = f"{scheme.tiles[first]} tiles are too many for the group of {names} (batch {problem.batch})"
         return Invalid(STATUS_BY_CODE[code], reason)
-    groups, inputs = group_arrays(graph), input_arrays(graph)
-    total = kf.locate_groups(scheme.cut, scheme.tiles, groups)
     layers = _layer_tiles(problem, fusion, scheme.shape, groups)
     if isinstance(layers, Invalid):
         return layers
-    kf.list_inputs(net, scheme, flags, groups, inputs)
-    tensors = np.zeros((sum(kf.count_transfers(net, scheme, groups, inputs)), 8), np.int64)
+    tensors = np.zeros((sum(kf.list_inputs(net, scheme, flags, groups, inputs)), 8), np.int64)
     kf.list_tensors(net, scheme, groups, inputs, tensors)
     positions = np.zeros((3, total), np.int64)
     for i, entry in enumerate(layers):
@@ -429,20 +425,13 @@ def schedule(parsed: Parsed, start: IntArray, end: IntArray, order: IntArray) ->
         where = _position_name(parsed, place)
         reason = f"the buffer would hold {peak} bytes at position {place} ({where}), limit {limit}"
         return Invalid(Status.BUFFER_OVERFLOW, reason, peak)
-    kind, use, is_store = rows[:, KIND].copy(), rows[:, USE].copy(), parsed.is_store
-    clocks = tm.Clocks(np.zeros_like(usage), np.zeros_like(usage), np.zeros(len(rows), np.int64))
-    first_loads = int((~is_store[order] & (use[order] == 0)).sum())
-    life = np.where(is_store, end, start)
-    code, latency = kf.BAD_TENSOR_ORDER, -1
-    if (end[order] > use[order]).all() and (end[order[is_store[order]]] < len(usage)).all():
-        latency = tm.order_latency(
-            parsed.tile_cycles, kind, use, parsed.transfer_cycles, life, order, first_loads, clocks
-        )
-    if latency >= 0:
-        code = kf.OK
-        if parsed.problem.options.store_before_load:
-            scratch = np.zeros(len(parsed.layers), np.int64)
-            code = tm.stored_before_loaded(order, kind, rows[:, LAYER], rows[:, SOURCE], scratch)
+    kind, tiles = rows[:, KIND], len(usage)
+    clocks = tm.Clocks(np.zeros(tiles, np.int64), np.zeros(tiles, np.int64), np.zeros(len(rows), np.int64))
+    latency = tm.time_order(parsed.tile_cycles, kind, rows[:, USE], parsed.transfer_cycles, start, end, order, clocks)
+    code = kf.OK if latency >= 0 else kf.BAD_TENSOR_ORDER
+    if code == kf.OK and parsed.problem.options.store_before_load:
+        scratch = np.zeros(len(parsed.layers), np.int64)
+        code = tm.stored_before_loaded(order, kind, rows[:, LAYER], rows[:, SOURCE], scratch)
     if code != kf.OK:
         return Invalid(STATUS_BY_CODE[code], _REASONS[code])
     tile_start = clocks.tile_end[:-1] - parsed.tile_cycles

@@ -6,7 +6,7 @@ A fusion scheme is three arrays over the computing order: `order`, `cut` and `ti
 
 import math
 
-from codesign.core.jit import njit, njit_inline
+from codesign.core.jit import njit, njit_apart, njit_inline
 from codesign.core.kernel_library import IntArray, gcd
 from codesign.scheduling.soma.kernels.records import Groups, Inputs, Net, Scheme
 from codesign.scheduling.soma.model import layer_graph as nw
@@ -194,20 +194,6 @@ def shape_group(a: int, b: int, batch: int, flags: int, net: Net, scheme: Scheme
 
 
 @njit
-def shape_groups(batch: int, flags: int, net: Net, scheme: Scheme) -> tuple[int, int]:
-    """The same for all groups: `OK`, or the status of the first that has no tiles; and the place behind the last group that was shaped."""
-    a, code = 0, OK
-    while a < scheme.cut.shape[0] and code == OK:
-        b = a + 1
-        while b < scheme.cut.shape[0] and scheme.cut[b] == NO_CUT:
-            b += 1
-        code = shape_group(a, b, batch, flags, net, scheme)
-        if code == OK:
-            a = b
-    return code, a
-
-
-@njit
 def order_is_legal(scheme: Scheme, net: Net) -> bool:
     """Whether every producer comes before its consumers."""
     start, producer, _kind = net.producers
@@ -253,6 +239,26 @@ def locate_groups(cut: IntArray, tiles: IntArray, groups: Groups) -> int:
 
 
 @njit
+def lay_out(batch: int, flags: int, net: Net, scheme: Scheme, groups: Groups) -> tuple[int, int, int]:
+    """Find the groups of a scheme and the tiles of its layers.
+
+    Returns:
+        Status, number of tiles, and the first place of the group that has none.
+    """
+    if not order_is_legal(scheme, net):
+        return BAD_ORDER, 0, 0
+    tiles = locate_groups(scheme.cut, scheme.tiles, groups)
+    a = 0
+    while a < scheme.cut.shape[0]:
+        b = groups.flg_end[a]
+        code = shape_group(a, b, batch, flags, net, scheme)
+        if code != OK:
+            return code, tiles, a
+        a = b
+    return OK, tiles, a
+
+
+@njit
 def ofmap_life(i: int, scheme: Scheme, groups: Groups, net: Net) -> tuple[bool, int, int]:
     """Who needs the output of the layer at place `i`.
 
@@ -282,13 +288,17 @@ def ofmap_end(p: int, stored: bool, hold: int, gap: int, ends: bool) -> int:
     return max(end, p + 2) if stored and not ends else end
 
 
-@njit
-def list_inputs(net: Net, scheme: Scheme, flags: int, groups: Groups, inputs: Inputs) -> None:
-    """What every tile of each place reads from DRAM."""
+@njit_apart
+def list_inputs(net: Net, scheme: Scheme, flags: int, groups: Groups, inputs: Inputs) -> tuple[int, int]:
+    """Find what every tile of each place reads from DRAM.
+
+    Returns:
+        Numbers of loads and of output tiles of the whole scheme.
+    """
     table, place = net.table, scheme.place
     prod_start, producer, kind = net.producers
     ext_start, external, ext_channels, ext_whole = net.externals
-    count = 0
+    count, loads, outputs = 0, 0, 0
     for i in range(scheme.order.shape[0]):
         inputs.start[i] = count
         layer = scheme.order[i]
@@ -305,18 +315,11 @@ def list_inputs(net: Net, scheme: Scheme, flags: int, groups: Groups, inputs: In
             inputs.size[count] = nb * (ext_whole[e] if ext_whole[e] > 0 else ext_channels[e] * nh * nw_)
             inputs.place[count] = -1 - external[e]
             count += 1
-    inputs.start[scheme.order.shape[0]] = count
-
-
-@njit
-def count_transfers(net: Net, scheme: Scheme, groups: Groups, inputs: Inputs) -> tuple[int, int]:
-    """Numbers of loads and of output tiles of the whole scheme."""
-    loads, outputs = 0, 0
-    for i in range(scheme.order.shape[0]):
-        loads += groups.n_tiles[i] * (inputs.start[i + 1] - inputs.start[i])
-        if net.table[scheme.order[i], nw.WEIGHT_BYTES] > 0:
+        loads += groups.n_tiles[i] * (count - inputs.start[i])
+        if table[layer, nw.WEIGHT_BYTES] > 0:
             loads += 1
         outputs += groups.n_tiles[i]
+    inputs.start[scheme.order.shape[0]] = count
     return loads, outputs
 
 

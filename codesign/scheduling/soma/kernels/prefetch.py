@@ -7,7 +7,7 @@ early as the buffer allows, stores as late as they may. Both read a `kernels.rec
 
 import numpy as np
 
-from codesign.core.jit import njit
+from codesign.core.jit import njit, njit_apart
 from codesign.core.kernel_library import IntArray
 from codesign.scheduling.soma.kernels.records import Channel, Extent
 
@@ -169,7 +169,7 @@ def settle_loads(state: IntArray, extent: Extent, channel: Channel, q: int, live
             issue_load(state, channel, extent.loads, k, q - 1 if live else q, release)
 
 
-@njit
+@njit_apart
 def prefetch(extent: Extent, channel: Channel) -> int:
     """Build DRAM attributes greedily and return their latency.
 

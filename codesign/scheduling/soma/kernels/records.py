@@ -9,7 +9,7 @@ Edges = tuple[IntArray, IntArray, IntArray]
 
 
 class Net(NamedTuple):
-    """A network on an accelerator; the first four fields are those of `LayerGraph`.
+    """A network on an accelerator; the first five fields are those of `LayerGraph`.
 
     Attributes:
         table: Dimensions, ``layers x N_COLUMNS``.

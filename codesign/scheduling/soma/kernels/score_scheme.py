@@ -12,7 +12,6 @@ from codesign.scheduling.soma.kernels.decode import (
     OVERFLOW,
     TOO_MANY_TILES,
     UNPRICED,
-    count_transfers,
     list_inputs,
     locate_groups,
     ofmap_end,
@@ -258,8 +257,7 @@ def score_scheme(
     if code != OK:
         return code, 0.0
     T = locate_groups(scheme.cut, scheme.tiles, scratch.groups)
-    list_inputs(net, scheme, flags, scratch.groups, scratch.inputs)
-    loads, outputs = count_transfers(net, scheme, scratch.groups, scratch.inputs)
+    loads, outputs = list_inputs(net, scheme, flags, scratch.groups, scratch.inputs)
     room = channel.tile_time.shape[0] >= T + 2 and channel.stores.at.shape[0] >= outputs
     if not room or channel.loads.use.shape[0] < loads:
         return TOO_MANY_TILES, 0.0

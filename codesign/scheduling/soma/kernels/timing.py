@@ -12,6 +12,8 @@ from the first such transfer on is a load used and started at M. A property test
 
 from typing import NamedTuple
 
+import numpy as np
+
 from codesign.core.jit import njit
 from codesign.core.kernel_library import IntArray
 from codesign.scheduling.soma.kernels.decode import LOAD_BEFORE_STORE, OK, STORE
@@ -90,6 +92,27 @@ def order_latency(
         tile_end[p] = comp
         p += 1
     return max(comp, dram)
+
+
+@njit
+def time_order(
+    tile_time: IntArray, kind: IntArray, use: IntArray, cycles: IntArray, start: IntArray, end: IntArray, order: IntArray, clocks: Clocks
+) -> int:  # fmt: skip
+    """`order_latency` with living durations from `start` to `end`; -1 also where one ends before its use or behind the tiles."""
+    life = np.empty(kind.shape[0], np.int64)
+    first_loads = 0
+    for i in range(order.shape[0]):
+        t = order[i]
+        if end[t] <= use[t]:
+            return -1
+        if kind[t] == STORE:
+            if end[t] > tile_time.shape[0]:
+                return -1
+            life[t] = end[t]
+        else:
+            life[t] = start[t]
+            first_loads += use[t] == 0
+    return order_latency(tile_time, kind, use, cycles, life, order, first_loads, clocks)
 
 
 @njit

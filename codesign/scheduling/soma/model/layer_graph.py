@@ -228,6 +228,12 @@ class LayerGraph:
         return np.array([layer.row() for layer in self.layers], dtype=np.int64)
 
     @cached_property
+    def kinds(self) -> IntArray:
+        """Number of each layer's row of the table, equal for equal rows."""
+        _, kinds = np.unique(self.table, axis=0, return_inverse=True)
+        return kinds.astype(np.int64).reshape(-1)
+
+    @cached_property
     def producers(self) -> tuple[IntArray, IntArray, IntArray]:
         """Edges into each layer, compressed rows: starts ``layers+1``, producer ids, edge kinds."""
         return _compress([layer.reads for layer in self.layers])

@@ -64,6 +64,15 @@ def cost(layer: Layer, shape: tuple[int, int, int, int], options: ModelOptions) 
     return out
 
 
+def test_the_group_that_has_no_tiles_is_named_by_its_layers() -> None:
+    graph = LayerGraph(
+        "three", tuple(conv(n, 16, 16, 8, (i - 1,) if i else ()) for i, n in enumerate("abc")), ((16, 8, 8),)
+    )
+    found = parse(Problem(graph, 1, EDGE, REFERENCE), FusionScheme((0, 1, 2), (0,), (1,), (4, 4096)))
+    assert isinstance(found, Invalid) and found.status is Status.TILE_NUMBER_TOO_LARGE
+    assert found.reason == "4096 tiles are too many for the group of b, c (batch 1)"
+
+
 def test_interior_halos_count_both_sides_from_three_cuts_on() -> None:
     graph = LayerGraph("halo", (conv("a", 16, 16, 32, ()), conv("b", 16, 16, 32, (0,))), ((16, 32, 32),))
     shapes = {o: parsed(graph, 16, o).layers[0].shape for o in (REFERENCE, only(interior_halos=True))}
