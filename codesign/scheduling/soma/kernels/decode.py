@@ -150,7 +150,7 @@ def forbidden_cuts(a: int, b: int, net: Net, scheme: Scheme) -> tuple[bool, bool
     return keep_h, keep_w
 
 
-@njit
+@njit_apart
 def shape_group(a: int, b: int, batch: int, flags: int, net: Net, scheme: Scheme) -> int:
     """Tile shapes of every layer of the fine-grained group ``order[a:b]`` into `Scheme.shape`.
 
