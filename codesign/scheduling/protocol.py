@@ -37,7 +37,7 @@ class ScheduleProblem:
     capacity_bytes: int | None = None
 
     def __post_init__(self) -> None:
-        check_least(1, capacity_bytes=self.capacity_bytes)
+        check_least(1, capacity=self.capacity_bytes)
 
     @property
     def limit_bytes(self) -> int:

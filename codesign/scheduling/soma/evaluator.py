@@ -56,7 +56,7 @@ class Problem:
 
     def __post_init__(self) -> None:
         check_whole(batch=self.batch)
-        check_least(1, buffer_bytes=self.buffer_bytes)
+        check_least(1, capacity=self.buffer_bytes)
 
     @property
     def limit_bytes(self) -> int:

@@ -108,3 +108,9 @@ def test_widths_are_those_of_the_architecture_or_refused() -> None:
     assert soma.code == 2
     assert "counts elements of 8 bits, the MACs take 16 (architecture 'eyeriss')" in soma.err
     assert "--scheduler cosma" in soma.err
+
+
+@pytest.mark.parametrize("scheduler", ["soma", "fused"])
+def test_a_capacity_of_nothing_is_refused_by_its_option(scheduler: str) -> None:
+    refused = run("schedule", "--network", "squeezenet", "--scheduler", scheduler, "--capacity", 0)
+    assert refused.code == 2 and "`capacity` must be >= 1, got 0" in refused.err
