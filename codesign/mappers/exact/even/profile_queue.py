@@ -158,12 +158,15 @@ class ProfileQueue:
         return rows[self._mirror.canonical(rows)]
 
     def bounded(self, vectors: IntArray, to_beat: float) -> Rows:
-        """Those of some profiles whose closed-form bounds are below what is to be beaten; changes nothing."""
+        """Those of some profiles whose closed-form bounds are below what is to be beaten; changes nothing.
+
+        Factors that do not divide the bounds have an infinite energy, also where latency alone counts and no port is limited.
+        """
         bounds, children = self.problem.bounds(vectors), self.problem.factors(vectors).prod(axis=(1, 2))
         cycles = whole_cycles(np.maximum(bounds[:, 1:].max(axis=1, initial=0.0), self.problem.arrays.macs / children))
         values = self.best.goal.value(bounds[:, 0], cycles)
         rows = Rows(vectors, bounds[:, 0], cycles, values)
-        return rows.of(np.flatnonzero(values < to_beat))
+        return rows.of(np.flatnonzero((values < to_beat) & np.isfinite(rows.energy)))
 
     @cached_property
     def _alike(self) -> list[tuple[FloatArray, IntArray]]:

@@ -354,3 +354,19 @@ def test_a_window_does_not_slide_before_the_loops_in_a_fixed_order(c: int, p: in
         found = ExactMapper().map(problem, objective, budget=Budget(), seed=0)
         assert found.cost is not None and found.proof is Proof.OPTIMAL
         assert objective.of(found.cost) == pytest.approx(value, rel=1e-9)
+
+
+def test_latency_alone_leaves_out_factors_that_do_not_divide() -> None:
+    """No port is limited, so such profiles are as fast as others alike, of which nothing fits; they are not searched."""
+    price = AccessEnergy(1.0, 1.0, 1.0)
+    levels = (
+        StorageLevel("DRAM", word_bits=8, energy=price, keep=frozenset("IOW")),
+        StorageLevel("Buffer", capacity_bytes=14, word_bits=8, energy=price, fanout=Fanout(4, 3), keep=frozenset("IO")),
+        StorageLevel("Array", capacity_bytes=15, word_bits=16, energy=price, fanout=Fanout(3, 1), one_element_per_word=True),
+    )  # fmt: skip
+    plain = Computation.parse("O[k,p] += I[c,2*p+r] * W[k,c,r]", k=6, p=2, c=2, r=2)
+    computation = replace(plain, tensors=(*plain.inputs, replace(plain.output, partial_bits=24)))
+    problem = MappingProblem(computation, Architecture("three", levels, Arithmetic(bits=8, energy_pj=1.0)))
+    found = ExactMapper().map(problem, Objective.LATENCY, budget=Budget(), seed=0)
+    assert found.cost is not None and found.proof is Proof.OPTIMAL
+    assert found.cost.latency_cycles == enumerate_all(problem, Reuse.TIMELOOP)[0][1]
