@@ -324,10 +324,9 @@ def _runtime(compiler: str, include: Path, name: str) -> Path:
     done = cache_folder() / f"{name}-{key}.o"
     if not done.exists():
         done.parent.mkdir(parents=True, exist_ok=True)
-        building = done.with_suffix(f".{os.getpid()}.o")
-        _command(
-            [compiler, "-std=c++17", "-O2", f"-I{include}", f"-I{include}/vltstd", "-c", str(include / f"{name}.cpp"), "-o", str(building)],
-            done.parent, name,
-        )  # fmt: skip
-        building.rename(done)
+        with tempfile.TemporaryDirectory(dir=done.parent) as made:  # of its own: others may build the same object
+            source = str(include / f"{name}.cpp")
+            told = [compiler, "-std=c++17", "-O2", f"-I{include}", f"-I{include}/vltstd", "-c", source, "-o", done.name]
+            _command(told, Path(made), name)
+            Path(made, done.name).rename(done)
     return done
