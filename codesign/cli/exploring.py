@@ -76,7 +76,8 @@ def what_is_certified(run: StudyRun) -> str:
     if run.certified is not None:
         sentence = run.certified.sentence()
     else:
-        sentence = str((read_certified(run.study) or {}).get("sentence", ""))
+        earlier = read_certified(run.study)
+        sentence = "" if earlier is None else earlier.get("sentence", "")
     return sentence[:1].upper() + sentence[1:]
 
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -72,11 +72,27 @@ class GateNetlist:
     ports: tuple[str, ...]
 
 
+class CellEnergy(TypedDict):
+    """Leakage of a cell, capacitance by input, and by pin the energy of its two edges."""
+
+    leakage_nw: float
+    input_pf: dict[str, float]
+    energy_pj: dict[str, dict[str, float]]
+
+
+class CellEnergies(NamedTuple):
+    """The supply in volts, the figures by cell, and where they come from."""
+
+    volts: float
+    cells: dict[str, CellEnergy]
+    source: str
+
+
 @cache
-def cell_energies() -> tuple[float, dict[str, dict[str, Any]], str]:
-    """The supply in volts, by cell its pins' capacitances, energies and leakage, and where they come from."""
+def cell_energies() -> CellEnergies:
+    """The standard cells' energies."""
     found = json.loads(data_text("cell_energies.json"))
-    return float(found["volts"]), {c["cell"]: c for c in found["cells"]}, str(found["source"])
+    return CellEnergies(float(found["volts"]), {c["cell"]: c for c in found["cells"]}, str(found["source"]))
 
 
 def read_netlist(module: Mapping[str, Any], name: str) -> GateNetlist:

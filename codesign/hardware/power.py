@@ -113,7 +113,7 @@ class MachinePower:
     def to_json(self) -> JsonObject:
         """Figures and where they come from."""
         each = self.cycle_pj * self.cycles / max(1, self.multiplications)
-        source = cell_energies()[2]
+        source = cell_energies().source
         replayed = f"mapped netlist replayed in {self.replayed_cycles} of {self.cycles} simulated cycles; every flip-flop and port compared. {source}"
         memories = f"accesses of the same cycles; energies of {MEMORY_TABLE} times {MEMORY_FACTOR:.2f} (node and square of the supply, 0.18 um at 1.8 V)"
         tree = f"a {TREE_CELL} for every {TREE_PINS} clock pins, level by level. {source}"

@@ -13,7 +13,7 @@ import tempfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from codesign.arch.provenance import Provenance
 from codesign.core.errors import CodesignError, MissingDependencyError, UserError
@@ -98,10 +98,26 @@ class Synthesis:
         }  # fmt: skip
 
 
+class Cell(TypedDict):
+    """A standard cell: its area, and by output what it computes where it holds no state."""
+
+    cell: str
+    area_um2: float
+    functions: NotRequired[dict[str, str]]
+
+
+class CellLibrary(TypedDict):
+    """Cells, the area of a NAND of two inputs, and where the figures come from."""
+
+    source: str
+    nand2_um2: float
+    cells: list[Cell]
+
+
 @cache
-def cell_library() -> dict[str, Any]:
+def cell_library() -> CellLibrary:
     """The cells' areas and functions with their source."""
-    found: dict[str, Any] = json.loads(data_text("cells.json"))
+    found: CellLibrary = json.loads(data_text("cells.json"))
     return found
 
 

@@ -4,7 +4,7 @@ import hashlib
 import json
 import zipfile
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypedDict, cast
 
 import numpy as np
 
@@ -23,6 +23,17 @@ STATE_FILE = "certified.npz"
 
 _DIGITS = 3
 """Of CPU seconds that are written."""
+
+
+class Certified(TypedDict):
+    """What the program reads of that file."""
+
+    certified_factor: float | None
+    certify_cpu_seconds: float
+    certify_finished: bool
+    sentence: str
+    trials: list[int]
+    study: str
 
 
 def certify_study(study: Study, problem: Problem, history: History, seconds: float) -> CertifiedFront | None:
@@ -68,16 +79,16 @@ def write_certified(study: Study, found: CertifiedFront) -> Path:
     return path
 
 
-def read_certified(study: Study) -> dict[str, Any] | None:
+def read_certified(study: Study) -> Certified | None:
     """What is shown of a study's front as it is; None where nothing was looked at, or trials came since."""
-    found: dict[str, Any] | None = _earlier(study)
+    found = _earlier(study)
     return found if found is not None and set(found.get("trials", ())) == set(_numbers(study)) else None
 
 
-def _earlier(study: Study) -> Any:
+def _earlier(study: Study) -> Certified | None:
     """What an earlier run showed of the same study, perhaps with fewer trials; None where none did."""
-    document = read_kept(study.folder / CERTIFIED_FILE)
-    if not document:
+    document: Certified | None = read_kept(study.folder / CERTIFIED_FILE) or None
+    if document is None:
         return None
     then, now = set(document.get("trials", ())), set(_numbers(study))
     if not then <= now or document.get("study") != _digest(study, then):

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from codesign.core.errors import UserError
 from codesign.core.json_types import JsonObject
-from codesign.verify import network
 from codesign.verify.certificate import RULES, Certificate
 from codesign.verify.certificate import from_document as uneven_from_document
 from codesign.verify.certificate import to_document as uneven_to_document
@@ -14,7 +13,9 @@ from codesign.verify.checker import verify_uneven
 from codesign.verify.even import claims as even
 from codesign.verify.even.check import verify_even
 from codesign.verify.even.claims import EvenCertificate
-from codesign.verify.network import NetworkCertificate, verify_network
+from codesign.verify.network import NETWORK_RULES, NetworkCertificate, verify_network
+from codesign.verify.network import from_document as network_from_document
+from codesign.verify.network import to_document as network_to_document
 from codesign.verify.seal import SEAL, seal
 from codesign.verify.shape import AGAIN, EVEN, IMPERFECT, NETWORK, PLACES, UNEVEN, Record, check_form
 from codesign.verify.verdict import Verdict
@@ -30,7 +31,7 @@ _KINDS: dict[str, tuple[Record, Callable[[dict[str, object]], AnyCertificate]]] 
     even.EVEN_RULES: (EVEN, even.from_document),
     even.IMPERFECT_RULES: (IMPERFECT, even.from_document),
     even.PLACE_RULES: (PLACES, even.from_document),
-    network.NETWORK_RULES: (NETWORK, network.from_document),
+    NETWORK_RULES: (NETWORK, network_from_document),
 }
 """By set of rules the form of a document, and what reads it."""
 
@@ -41,7 +42,7 @@ def certificate(given: AnyCertificate) -> JsonObject:
         case EvenCertificate():
             document = even.to_document(given, CERTIFICATE)
         case NetworkCertificate():
-            document = network.to_document(given, CERTIFICATE)
+            document = network_to_document(given, CERTIFICATE)
         case _:
             document = uneven_to_document(given, CERTIFICATE)
     return {**document, SEAL: seal(document)}

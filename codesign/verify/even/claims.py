@@ -149,11 +149,16 @@ def certify(
 
 def with_claims(given: EvenCertificate) -> EvenCertificate:
     """The certificate with a claim for every profile that needs one."""
-    lists: dict[str, Any] = {
+    lists: dict[str, tuple[EvenClaim, ...]] = {
         key: tuple(EvenClaim(kept, vectors, given.bound) for kept, found in profiles for vectors in found)
         for key, profiles in open_by_list(given)
     }
-    return replace(given, **lists)
+    return replace(
+        given,
+        claims=lists.get("claims", given.claims),
+        imperfect=lists.get("imperfect", given.imperfect),
+        places=lists.get("places", given.places),
+    )
 
 
 def open_by_list(given: EvenCertificate) -> Iterator[tuple[str, Profiles]]:
